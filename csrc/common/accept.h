@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023, algorithm 2): accept
+// draft token x with probability min(1, p(x)/q(x)); at the first rejection draw from
+// max(p - q, 0), normalised. The token emitted is then distributed as p.
+//
+// p(x) = p / p_total and q(x) = q / q_total are ratios of integer masses below 2^64, u is the
+// fraction u / 2^64, and every comparison is exact: no float u can round to 1.
+#pragma once
+
+#include "common/wide.h"
+
+namespace spec_decode_ops {
+
+// u * q(x) < p(x). requires q > 0
+HOST_DEVICE bool accepts(uint64_t u, uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
+  return less(scale(u, multiply(q, p_total)), multiply(p, q_total));
+}
+
+// max(p(x) - q(x), 0) in units of 1 / (p_total * q_total).
+HOST_DEVICE Wide residual(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
+  const Wide target = multiply(p, q_total), draft = multiply(q, p_total);
+  return less(draft, target) ? sub(target, draft) : Wide{0, 0};
+}
+
+}  // namespace spec_decode_ops

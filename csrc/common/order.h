@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The total order of a row's tokens: by the rounded quotient x/T, larger first, -0 equal to +0, and
+// among equals by the lower token id.
+#pragma once
+
+#include "common/float32.h"
+
+namespace spec_decode_ops {
+
+// The nearest finite float for a result that overflowed from finite operands.
+HOST_DEVICE float keep_finite(float result, float operand) {
+  if (!(operand < kInfinity && operand > -kInfinity)) return result;
+  if (result > kMaxFloat) return kMaxFloat;
+  return result < -kMaxFloat ? -kMaxFloat : result;
+}
+
+// Repetition penalty (Keskar et al. 2019, section 4.1; negative logits are multiplied).
+HOST_DEVICE float penalise(float x, float penalty) {
+  return keep_finite(x < 0.0f ? mul(x, penalty) : div(x, penalty), x);
+}
+
+// requires T > 0
+HOST_DEVICE float quotient(float x, float temperature) {
+  return keep_finite(div(x, temperature), x);
+}
+
+// Integers in the order of floats: key(a) < key(b) iff a < b. requires no NaN
+HOST_DEVICE uint32_t order_key(float y) {
+  const uint32_t bits = float_bits(add(y, 0.0f));  // -0 + 0 = +0
+  return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+}
+
+HOST_DEVICE float key_value(uint32_t key) {
+  return bits_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
+}
+
+// The least finite logit whose quotient is at least y, so that a threshold on quotients is one on
+// logits. requires y <= quotient(FLT_MAX, T), T > 0
+HOST_DEVICE float least_logit(float y, float temperature) {
+  uint32_t low = order_key(-kMaxFloat), high = order_key(kMaxFloat);
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (quotient(key_value(middle), temperature) >= y) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return key_value(low);
+}
+
+}  // namespace spec_decode_ops

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify_greedy and accept: verification of ready probability rows.
+//
+// A row's masses are its values in units of 2^(E - 43), 2^E the power of two at or above its largest
+// value, and their sum stands for 1: rows need not be normalised. Rows that are (`normalized`) are
+// taken in units of 2^-60 without summing them.
+#pragma once
+
+#include "cpu/law-inl.h"
+#include "cpu/sample-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+constexpr int kNormalizedBits = 60;
+
+inline Row probability_row(const Logits& from, int64_t row, int64_t position, RowSpace& space) {
+  return Row(position_data(from, row, position), from.dtype, from.vocab, space);
+}
+
+inline Law normalized_law(const Row& row) {
+  Law law{};
+  law.kind = Law::kProbabilities;
+  law.row = &row;
+  law.unit = law.limit = kNormalizedBits;
+  law.total = 1;
+  return law;
+}
+
+inline Law law_of(const Row& row, bool normalized) {
+  Law law = normalized_law(row);
+  if (normalized) return law;
+  const float largest = scan_maxima(row);
+  law.infinite = largest == kInfinity;
+  law.limit = kMassBits;
+  law.unit = law.infinite || !(largest > 0.0f) ? 0 : kMassBits - exponent_above(largest);
+  law.total = sum_tiles(law);
+  law.summed = true;
+  return law;
+}
+
+inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t position,
+                                   Workspace& work) {
+  const int64_t drafts = p.drafted.length;
+  const int64_t drafted =
+      position < drafts ? p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride] : -1;
+  const Row target_row = probability_row(p.target, row, position, work.target);
+  if (!p.uniforms) {
+    return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);
+  }
+  const double* uniforms = p.uniforms + row * (drafts + 1);
+  const auto word = [&](int64_t i) { return uint64_t(uniforms[i] * 0x1p64); };
+  const Fractions u = {word(position), word(drafts), word(drafts)};
+  const Law target = law_of(target_row, p.normalized);
+  if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, work);
+  const int token = int(drafted);
+  if (!p.draft.data) {
+    const uint64_t all = p.normalized ? uint64_t(1) << kNormalizedBits : 1;
+    return judge_by_ratio(target, one_token(token, all, 1), token, u, work);
+  }
+  const Row draft_row = probability_row(p.draft, row, position, work.draft);
+  return judge_by_ratio(target, law_of(draft_row, p.normalized), token, u, work);
+}
+
+inline void accept(const AcceptParams& p, int64_t first_row, int64_t last_row) {
+  Workspace& work = workspace();
+  work.reserve(p.target.vocab);
+  if (p.draft.data) work.reserve(p.draft.vocab);
+  for (int64_t r = first_row; r < last_row; ++r) {
+    int64_t position = 0;
+    Verdict verdict = judge_probabilities(p, r, 0, work);
+    while (verdict.accepted) verdict = judge_probabilities(p, r, ++position, work);
+    p.accept_length[r] = position;
+    p.next_token[r] = verdict.token;
+  }
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

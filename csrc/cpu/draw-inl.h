@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Gumbel-argmax draw (common/gumbel.h) over a row or over a few kept tokens.
+//
+// Exact pruning: a token whose coarse byte is not zero has G < kGumbelUnlessZero, so of a long row
+// only the largest logits and the 1 token in 256 with a zero byte are scored at all.
+#pragma once
+
+#include "common/gumbel.h"
+#include "cpu/select-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+// The best token so far. Tokens may be shown in any order.
+class Winner {
+ public:
+  explicit Winner(const Place& place) : place_(place) {}
+
+  int token() const { return token_; }
+
+  // Whether a token at y whose noise is under `bound` may still win. Rounding is monotone, so the
+  // rounded sum decides.
+  bool open(float y, float bound) const { return add(y, bound) >= best_.high; }
+
+  void show(int token, float y, uint32_t coarse) {
+    if (!open(y, coarse ? kGumbelUnlessZero : kGumbelMax)) return;
+    const Score score = exact_sum(y, gumbel(coarse, fine_word(place_, uint32_t(token))));
+    if (token_ < 0 || beats(score, token, best_, token_)) {
+      best_ = score;
+      token_ = token;
+    }
+  }
+  void show(int token, float y) { show(token, y, coarse_byte(place_, uint32_t(token))); }
+
+  // A quotient below which no token with a non-zero coarse byte can win.
+  float floor() const {
+    const float magnitude = best_.high < 0.0f ? -best_.high : best_.high;
+    return keep_finite(best_.high - kGumbelUnlessZero - 1e-5f - magnitude * 1e-6f, best_.high);
+  }
+
+ private:
+  const Place& place_;
+  Score best_ = {-kInfinity, 0.0f};
+  int token_ = -1;
+};
+
+// Shows the kept tokens of one tile whose coarse byte is zero.
+inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut& cut,
+                            const Place& place, Winner& winner) {
+  for (int block = 0; block < kTile / kTokensPerBlock; ++block) {
+    const int first = t * kTile + block * kTokensPerBlock;
+    if (first >= row.vocab()) return;
+    const Words words = draw_words(place, Purpose::kSample, uint32_t(first / kTokensPerBlock));
+    for (int half = 0; half < 2; ++half) {
+      const uint64_t bytes = half ? uint64_t(words.w2) << 32 | words.w3
+                                  : uint64_t(words.w0) << 32 | words.w1;
+      // Its lowest set bit is exact, and bits above a zero byte may be wrong: each is looked at.
+      uint64_t zeros = (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
+      for (; zeros; zeros &= zeros - 1) {
+        const int byte = __builtin_ctzll(zeros) / 8;
+        const int token = first + 8 * half + byte;
+        if ((bytes >> (8 * byte) & 0xff) || token >= row.vocab()) continue;
+        const float y = quotient(row.at(token), temperature);
+        if (kept(y, token, cut)) winner.show(token, y, 0);
+      }
+    }
+  }
+}
+
+// The draw over the tokens before `cut`; -1 if there are none. requires T > 0, after scan_maxima
+inline int draw_from_row(const Row& row, float x_max, float temperature, const Cut& cut,
+                         const Place& place) {
+  if (x_max == -kInfinity) return -1;
+  Winner winner(place);
+  const int top = first_maximum(row, x_max);
+  const float largest = quotient(x_max, temperature);
+  if (kept(largest, top, cut)) winner.show(top, largest);
+  for (int t = 0; t < row.tiles(); ++t) show_zero_bytes(row, t, temperature, cut, place, winner);
+  float floor = winner.token() < 0 ? -kMaxFloat : winner.floor();
+  floor = floor < largest ? floor : largest;
+  const float x_floor = least_logit(floor, temperature);
+  float buffer[kTile];
+  for (int t = 0; t < row.tiles(); ++t) {
+    if (!tile_reaches(row.space(), t, x_floor)) continue;
+    const float* x = row.tile(t, buffer);
+    for (int i = 0; i < kTile; i += kLanes) {
+      for (uint32_t hits = mask_ge(load(x + i), set1(x_floor)); hits; hits &= hits - 1) {
+        const int lane = i + __builtin_ctz(hits);
+        const float y = quotient(x[lane], temperature);
+        const int token = t * kTile + lane;
+        if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(token, y);
+      }
+    }
+  }
+  return winner.token();
+}
+
+// The draw over selected tokens; -1 if there are none.
+inline int draw_from_selection(const RowSpace& space, const Selection& selection,
+                               const Place& place) {
+  Winner winner(place);
+  int top = 0;
+  for (int i = 1; i < selection.count; ++i) top = space.y[i] > space.y[top] ? i : top;
+  if (selection.count) winner.show(space.id[top], space.y[top]);
+  for (int i = 0; i < selection.count; ++i) {
+    if (i != top && winner.open(space.y[i], kGumbelMax)) winner.show(space.id[i], space.y[i]);
+  }
+  return winner.token();
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

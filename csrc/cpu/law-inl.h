@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of one position, target or draft, as integer masses over a total, whatever it comes from;
+// and draws by integer weight from a law or from the residual of two.
+#pragma once
+
+#include "common/accept.h"
+#include "cpu/select-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+struct Law {
+  enum Kind { kSoftmax, kSelection, kProbabilities, kOneToken };
+  Kind kind;
+  uint64_t total;  // the denominator of every mass: the sum of masses, or what stands for it
+  const Row* row;  // of the first three kinds; its space.tile_sum holds the mass of each tile
+  MassScale scale;      // kSoftmax
+  Selection selection;  // kSelection
+  int unit, limit;      // kProbabilities: of fixed_point
+  bool infinite;        // kProbabilities: the row holds +inf
+  int token;            // kOneToken
+  uint64_t token_mass;  // kOneToken: all of it
+  bool summed;          // whether space.tile_sum is filled
+};
+
+inline Law one_token(int64_t token, uint64_t mass, uint64_t total) {
+  Law law{};
+  law.kind = Law::kOneToken;
+  law.token = int(token);
+  law.token_mass = mass;
+  law.total = total;
+  return law;
+}
+
+inline uint64_t probability_mass(const Law& law, float p) {
+  if (law.infinite) return p == kInfinity ? kMassOfMax : 0;
+  return fixed_point(p, law.unit, law.limit);
+}
+
+// The first entry of the selection at `token` or above.
+inline int entry_from(const Law& law, int token) {
+  const int32_t* id = law.row->space().id;
+  int low = 0, high = law.selection.count;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (id[middle] < token) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// 0 for a token that the law does not know.
+inline uint64_t mass_of(const Law& law, int token) {
+  if (law.kind == Law::kOneToken) return token == law.token ? law.token_mass : 0;
+  if (token >= law.row->vocab()) return 0;
+  if (law.kind == Law::kSoftmax) return mass(law.row->at(token), law.scale);
+  if (law.kind == Law::kProbabilities) return probability_mass(law, law.row->at(token));
+  const int entry = entry_from(law, token);
+  const RowSpace& space = law.row->space();
+  return entry < law.selection.count && space.id[entry] == token ? space.mass[entry] : 0;
+}
+
+// The masses of tile t, which may lie past the law's vocabulary.
+inline void tile_masses(const Law& law, int t, uint64_t* out) {
+  if (law.kind == Law::kSoftmax && t < law.row->tiles()) {
+    float buffer[kTile];
+    const float* x = law.row->tile(t, buffer);
+    for (int i = 0; i < kTile; i += kLanes) masses(x + i, law.scale, out + i);
+    return;
+  }
+  if (law.kind == Law::kProbabilities && t < law.row->tiles()) {
+    float buffer[kTile];
+    const float* p = law.row->tile(t, buffer);
+    for (int i = 0; i < kTile; ++i) out[i] = probability_mass(law, p[i]);
+    return;
+  }
+  for (int i = 0; i < kTile; ++i) out[i] = 0;
+  if (law.kind == Law::kOneToken) {
+    if (law.token / kTile == t) out[law.token % kTile] = law.token_mass;
+  } else if (law.kind == Law::kSelection) {
+    const RowSpace& space = law.row->space();
+    for (int e = entry_from(law, t * kTile);
+         e < law.selection.count && space.id[e] / kTile == t; ++e) {
+      out[space.id[e] % kTile] = space.mass[e];
+    }
+  }
+}
+
+// Fills the row's tile sums and returns their sum.
+inline uint64_t sum_tiles(const Law& law) {
+  uint64_t total = 0;
+  for (int t = 0; t < law.row->tiles(); ++t) {
+    uint64_t sum = 0;
+    if (law.kind == Law::kSoftmax) {
+      float buffer[kTile];
+      sum = tile_mass(law.row->tile(t, buffer), law.scale);
+    } else {
+      uint64_t mass[kTile];
+      tile_masses(law, t, mass);
+      for (uint64_t m : mass) sum += m;
+    }
+    law.row->space().tile_sum[t] = sum;
+    total += sum;
+  }
+  return total;
+}
+
+// The first id at which the running sum of weights exceeds `fraction` of the whole; -1 if all weigh
+// nothing. Weights come by tile: their sum, and one by one.
+template <class SumOfTile, class WeightsOfTile>
+inline int draw_by_weight(int tiles, uint64_t fraction, Wide* sums, SumOfTile sum_of_tile,
+                          WeightsOfTile weights_of_tile) {
+  Wide total{0, 0};
+  for (int t = 0; t < tiles; ++t) {
+    sums[t] = sum_of_tile(t);
+    total = add(total, sums[t]);
+  }
+  if (is_zero(total)) return -1;
+  Wide goal = scale(fraction, total);
+  int t = 0;
+  for (; !less(goal, sums[t]); ++t) goal = sub(goal, sums[t]);
+  Wide weights[kTile];
+  weights_of_tile(t, weights);
+  int i = 0;
+  for (; !less(goal, weights[i]); ++i) goal = sub(goal, weights[i]);
+  return t * kTile + i;
+}
+
+// A token drawn from the law; -1 if it has no mass.
+inline int draw_from_law(const Law& law, uint64_t fraction, Workspace& work) {
+  if (!law.summed) sum_tiles(law);
+  const auto sum = [&](int t) { return Wide{0, law.row->space().tile_sum[t]}; };
+  const auto weights = [&](int t, Wide* out) {
+    uint64_t mass[kTile];
+    tile_masses(law, t, mass);
+    for (int i = 0; i < kTile; ++i) out[i] = {0, mass[i]};
+  };
+  return draw_by_weight(law.row->tiles(), fraction, work.tile_weight, sum, weights);
+}
+
+// A draw from max(p - q, 0); from p where that has no mass.
+inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
+  const auto weights = [&](int t, Wide* out) {
+    uint64_t target[kTile], draft[kTile];
+    tile_masses(p, t, target);
+    tile_masses(q, t, draft);
+    for (int i = 0; i < kTile; ++i) out[i] = residual(target[i], p.total, draft[i], q.total);
+  };
+  const auto sum = [&](int t) {
+    Wide all{0, 0}, one[kTile];
+    if (p.summed && p.row->space().tile_sum[t] == 0) return all;
+    weights(t, one);
+    for (const Wide& w : one) all = add(all, w);
+    return all;
+  };
+  const int token = draw_by_weight(p.row->tiles(), fraction, work.tile_weight, sum, weights);
+  return token >= 0 ? token : draw_from_law(p, fraction, work);
+}
+
+// What a position makes of its draft token: it is accepted, or `token` is emitted and the round ends.
+struct Verdict {
+  bool accepted;
+  int token;
+};
+
+// The random fractions a position may use.
+struct Fractions {
+  uint64_t accept, residual, bonus;
+};
+
+inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& work) {
+  return {false, draw_from_law(target, u.bonus, work)};
+}
+
+// The token rule. requires token in the target's vocabulary
+inline Verdict judge_by_ratio(const Law& target, const Law& draft, int token, const Fractions& u,
+                              Workspace& work) {
+  const uint64_t q = mass_of(draft, token);
+  if (q == 0) return end_of_draft(target, u, work);
+  if (accepts(u.accept, mass_of(target, token), target.total, q, draft.total)) return {true, token};
+  return {false, draw_from_residual(target, draft, u.residual, work)};
+}
+
+inline Verdict judge_by_equality(int token, int64_t drafted) {
+  return {token >= 0 && token == drafted, token};
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes over a row that reduce it: its largest logit with the maxima of each tile's 16 lanes, the
+// first token that holds it, and its mass (common/mass.h) tile by tile.
+#pragma once
+
+#include "common/mass.h"
+#include "cpu/row-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+// The largest logit, -inf in an empty row; NaN is passed over. Fills space.lane_max.
+inline float scan_maxima(const Row& row) {
+  float buffer[kTile];
+  F largest = set1(-kInfinity);
+  for (int t = 0; t < row.tiles(); ++t) {
+    const float* x = row.tile(t, buffer);
+    F a = set1(-kInfinity), b = a;
+    for (int i = 0; i < kTile; i += 2 * kLanes) {
+      a = larger(load(x + i), a);
+      b = larger(load(x + i + kLanes), b);
+    }
+    a = larger(a, b);
+    store(row.space().lane_max + t * kLanes, a);
+    largest = larger(a, largest);
+  }
+  return max_of(largest);
+}
+
+// The same with +inf resolved: what is left has a finite maximum or is empty.
+inline float finite_maximum(Row& row) {
+  const float largest = scan_maxima(row);
+  if (largest < kInfinity) return largest;
+  row.share_among_infinite();
+  return scan_maxima(row);
+}
+
+inline bool tile_reaches(const RowSpace& space, int t, float x) {
+  return any_ge(load(space.lane_max + t * kLanes), set1(x));
+}
+
+// The first token equal to the row's maximum; -1 in an empty row. After scan_maxima.
+inline int first_maximum(const Row& row, float largest) {
+  if (largest == -kInfinity) return -1;
+  float buffer[kTile];
+  int t = 0;
+  while (!tile_reaches(row.space(), t, largest)) ++t;
+  const float* x = row.tile(t, buffer);
+  int i = 0;
+  while (x[i] != largest) ++i;
+  return t * kTile + i;
+}
+
+// The masses of 16 tokens.
+inline void masses(const float* x, const MassScale& scale, uint64_t* out) {
+  const F e = weight(load(x), scale);
+  int32_t units[kLanes], rest[kLanes];
+  store(units, mass_units(e));
+  store(rest, mass_rest(e));
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = join_mass(units[lane], rest[lane]);
+}
+
+// The mass of one tile. A lane's sums stay within 32 bits: 32 tokens of at most 2^21 units.
+inline uint64_t tile_mass(const float* x, const MassScale& scale) {
+  I units = set1(0), rest = units;
+  for (int i = 0; i < kTile; i += kLanes) {
+    const F e = weight(load(x + i), scale);
+    units = add(units, mass_units(e));
+    rest = add(rest, mass_rest(e));
+  }
+  return join_mass(sum_of(units), sum_of(rest));
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// sample: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax draw, a row at a time.
+#pragma once
+
+#include "cpu/draw-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+inline const char* position_data(const Logits& logits, int64_t row, int64_t position) {
+  const int64_t element = logits.dtype == DType::kFloat32 ? 4 : 2;
+  return static_cast<const char*>(logits.data) +
+         (row * logits.row_stride + position * logits.position_stride) * element;
+}
+
+// A row's history while it is being read: what came before, and the drafts before its position.
+struct History {
+  const int64_t* previous;
+  int64_t previous_count, previous_stride;
+  const int64_t* drafted;
+  int64_t drafted_count, drafted_stride;
+};
+
+inline History history(const Tokens& previous, int64_t row) {
+  return {previous.ids + row * previous.row_stride, previous.length, previous.stride, nullptr, 0, 0};
+}
+
+// The row's penalised logits with its finite maximum; -inf in an empty row.
+struct Penalised {
+  Row row;
+  float max;
+
+  Penalised(const Logits& logits, int64_t index, int64_t position, const Filter& filter,
+            const History& history, RowSpace& space)
+      : row(position_data(logits, index, position), logits.dtype, logits.vocab, space) {
+    if (filter.penalty != 1.0f) {
+      row.penalise_tokens(history.previous, history.previous_count, history.previous_stride,
+                          filter.penalty);
+      row.penalise_tokens(history.drafted, history.drafted_count, history.drafted_stride,
+                          filter.penalty);
+      row.forget_penalised(history.previous, history.previous_count, history.previous_stride);
+      row.forget_penalised(history.drafted, history.drafted_count, history.drafted_stride);
+    }
+    max = finite_maximum(row);
+  }
+};
+
+// Up to here drawing from the kept list is cheaper than going over the row's noise.
+constexpr int kShortSelection = 1024;
+
+inline int sample_row(const Penalised& logits, const Filter& filter, const Place& place,
+                      Workspace& work) {
+  const Row& row = logits.row;
+  if (greedy(filter) || logits.max == -kInfinity) return first_maximum(row, logits.max);
+  if (keeps_everything(filter, row.vocab())) {
+    return draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
+  }
+  const Selection selection = select(row, logits.max, filter, false, work);
+  if (selection.count <= kShortSelection) return draw_from_selection(row.space(), selection, place);
+  return draw_from_row(row, logits.max, filter.temperature, selection.cut, place);
+}
+
+inline void sample(const SampleParams& p, int64_t first_row, int64_t last_row) {
+  Workspace& work = workspace();
+  work.reserve(p.logits.vocab);
+  for (int64_t r = first_row; r < last_row; ++r) {
+    const Filter filter = p.filter.at(r);
+    const Penalised logits(p.logits, r, 0, filter, history(p.filter.previous, r), work.target);
+    p.token[r] = sample_row(logits, filter, p.noise.at(r), work);
+  }
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify: speculative sampling from logits (common/accept.h), and the coupled rule. Rows are read in
+// order and no further than the first rejection.
+//
+// Coupled (Daliri et al. 2024): position i emits what `sample` would draw there from the target, and
+// the draft goes on while it agrees. The output is plain sampling, token for token.
+#pragma once
+
+#include "cpu/law-inl.h"
+#include "cpu/sample-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+// One row of the batch while it is verified.
+struct Round {
+  const VerifyParams& p;
+  int64_t row;
+  Filter filter;
+  Place place;
+  Workspace& work;
+
+  int64_t drafted(int64_t position) const {
+    return p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride];
+  }
+  Penalised logits(const Logits& from, int64_t position, RowSpace& space) const {
+    History seen = history(p.filter.previous, row);
+    seen.drafted = p.drafted.ids + row * p.drafted.row_stride;
+    seen.drafted_count = position;
+    seen.drafted_stride = p.drafted.stride;
+    return Penalised(from, row, position, filter, seen, space);
+  }
+  Fractions fractions(int64_t position) const {
+    if (p.words) {
+      const int64_t* words = p.words + row * (p.drafted.length + 1);
+      const uint64_t draw = uint64_t(words[p.drafted.length]);
+      return {uint64_t(words[position]), draw, draw};
+    }
+    const auto fraction = [&](Purpose purpose) {
+      return draw_fraction(place, purpose, uint32_t(position));
+    };
+    return {fraction(Purpose::kAccept), fraction(Purpose::kResidual), fraction(Purpose::kBonus)};
+  }
+};
+
+// requires T > 0; `logits` must outlive the law
+inline Law law_of(const Penalised& logits, const Filter& filter, Workspace& work) {
+  Law law{};
+  law.row = &logits.row;
+  if (logits.max == -kInfinity) {
+    law.kind = Law::kSelection;  // of no token
+  } else if (keeps_everything(filter, logits.row.vocab())) {
+    law.kind = Law::kSoftmax;
+    law.scale = mass_scale(logits.max, filter.temperature);
+  } else {
+    law.kind = Law::kSelection;
+    law.selection = select(logits.row, logits.max, filter, true, work);
+  }
+  law.total = sum_tiles(law);
+  law.summed = true;
+  return law;
+}
+
+inline Verdict judge_row(const Round& round, int64_t position) {
+  const VerifyParams& p = round.p;
+  const int64_t drafted = position < p.drafted.length ? round.drafted(position) : -1;
+  const Penalised target_logits = round.logits(p.target, position, round.work.target);
+  if (greedy(round.filter) || p.rule == Rule::kCoupled) {
+    Place place = round.place;
+    place.offset = (place.offset + uint64_t(position)) % kOffsetLimit;
+    return judge_by_equality(sample_row(target_logits, round.filter, place, round.work), drafted);
+  }
+  const Law target = law_of(target_logits, round.filter, round.work);
+  const Fractions u = round.fractions(position);
+  if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, round.work);
+  const int token = int(drafted);
+  if (!p.draft.data) return judge_by_ratio(target, one_token(token, 1, 1), token, u, round.work);
+  const Penalised draft_logits = round.logits(p.draft, position, round.work.draft);
+  const Law draft = law_of(draft_logits, round.filter, round.work);
+  return judge_by_ratio(target, draft, token, u, round.work);
+}
+
+inline void verify(const VerifyParams& p, int64_t first_row, int64_t last_row) {
+  Workspace& work = workspace();
+  work.reserve(p.target.vocab);
+  if (p.draft.data) work.reserve(p.draft.vocab);
+  const int64_t drafts = p.drafted.length;
+  for (int64_t r = first_row; r < last_row; ++r) {
+    const Round round{p, r, p.filter.at(r), p.noise.at(r), work};
+    int64_t* out = p.out + r * (drafts + 1);
+    int64_t position = 0;
+    for (;; ++position) {
+      const Verdict verdict = judge_row(round, position);
+      out[position] = verdict.token;
+      if (!verdict.accepted) break;
+    }
+    p.accept_length[r] = position;
+    for (int64_t i = position + 1; i <= drafts; ++i) out[i] = -1;
+  }
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

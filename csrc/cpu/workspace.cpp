@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/workspace.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace spec_decode_ops {
+namespace {
+
+// Hands out aligned pieces of a block; with no block it only measures.
+class Pieces {
+ public:
+  explicit Pieces(void* block) : block_(static_cast<char*>(block)) {}
+
+  template <class T>
+  void take(T*& piece, int64_t count) {
+    piece = block_ ? reinterpret_cast<T*>(block_ + used_) : nullptr;
+    used_ += (sizeof(T) * size_t(count) + 63) / 64 * 64;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  char* block_;
+  size_t used_ = 0;
+};
+
+void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
+  const int64_t tiles = capacity / kTile;
+  row.capacity = capacity;
+  pieces.take(row.patched, capacity);
+  pieces.take(row.patched_tile, tiles);
+  pieces.take(row.penalised, capacity / 64);
+  pieces.take(row.lane_max, tiles * kLanes);
+  pieces.take(row.tile_sum, tiles);
+  pieces.take(row.id, capacity);
+  pieces.take(row.y, capacity);
+  pieces.take(row.mass, capacity);
+}
+
+}  // namespace
+
+Workspace::~Workspace() { std::free(memory_); }
+
+void Workspace::reserve(int64_t vocab) {
+  const int64_t capacity = (vocab + kTile - 1) / kTile * kTile;
+  if (capacity <= target.capacity) return;
+  const auto lay_out = [&](Workspace& space, void* block) {
+    Pieces pieces(block);
+    take_row(pieces, space.target, capacity);
+    take_row(pieces, space.draft, capacity);
+    pieces.take(space.key, capacity);
+    pieces.take(space.index, capacity);
+    pieces.take(space.tile_weight, capacity / kTile);
+    return pieces.used();
+  };
+  Workspace measured;
+  const size_t size = lay_out(measured, nullptr);
+  void* block = std::aligned_alloc(64, size);
+  if (!block) throw std::bad_alloc();
+  std::free(memory_);
+  memory_ = block;
+  lay_out(*this, block);
+  std::memset(target.penalised, 0, sizeof(uint64_t) * size_t(capacity / 64));
+  std::memset(draft.penalised, 0, sizeof(uint64_t) * size_t(capacity / 64));
+}
+
+Workspace& workspace() {
+  static thread_local Workspace own;
+  return own;
+}
+
+}  // namespace spec_decode_ops

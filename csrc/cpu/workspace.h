@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory a thread keeps from call to call, so that a call allocates nothing once it is warm.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "common/wide.h"
+
+namespace spec_decode_ops {
+
+constexpr int kTile = 512;   // tokens
+constexpr int kLanes = 16;   // tokens a vector step handles, on every target
+constexpr int kMaxTiles = (1 << 20) / kTile;
+
+// What reading one row needs. Arrays of `capacity` tokens, or of a value a tile.
+struct RowSpace {
+  float* patched;         // [capacity] tiles that differ from the caller's memory
+  int32_t* patched_tile;  // [tiles] which of them stands for a tile, or -1
+  uint64_t* penalised;    // [capacity / 64] bits; all zero between calls
+  float* lane_max;        // [capacity / kTile * kLanes]
+  uint64_t* tile_sum;     // [tiles]
+  int32_t* id;            // [capacity] candidates, by ascending id
+  float* y;               // [capacity] their quotients
+  uint64_t* mass;         // [capacity] and masses
+  int64_t capacity;       // a multiple of kTile
+};
+
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace();
+
+  // Room for rows of `vocab` tokens in every array. Throws std::bad_alloc and stays usable.
+  void reserve(int64_t vocab);
+
+  RowSpace target{}, draft{};
+  uint32_t* key = nullptr;    // [capacity] scratch of a selection
+  int32_t* index = nullptr;   // [capacity]
+  Wide* tile_weight = nullptr;  // [tiles]
+
+ private:
+  void* memory_ = nullptr;
+};
+
+// The calling thread's own.
+Workspace& workspace();
+
+}  // namespace spec_decode_ops

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input is refused before any work, by DESIGN's table: what was given, what is wanted."""
+
+import cases
+import pytest
+import torch
+from cases import INF, NAN
+
+B, K, V = 3, 2, 40
+
+
+def logits():
+    return cases.rows("normal", B, V)
+
+
+def batch():
+    return (
+        torch.zeros(B, K + 1, V),
+        torch.zeros(B, K, V),
+        torch.zeros(B, K, dtype=torch.int64),
+    )
+
+
+CALLS = {
+    "sample": lambda sdo, **arguments: sdo.sample(logits(), **arguments),
+    "filter_logits": lambda sdo, **arguments: sdo.filter_logits(logits(), **arguments),
+    "verify": lambda sdo, **arguments: sdo.verify(*batch(), **arguments),
+}
+RANDOM = ["sample", "verify"]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("temperature", NAN),
+        ("temperature", INF),
+        ("top_p", NAN),
+        ("min_p", NAN),
+        ("repetition_penalty", 0.0),
+        ("repetition_penalty", -1.0),
+        ("repetition_penalty", INF),
+        ("repetition_penalty", NAN),
+    ],
+)
+def test_scalars_without_meaning_are_value_errors(sdo, call, name, value):
+    with pytest.raises(ValueError, match=f"{name}.*{value}"):
+        CALLS[call](sdo, **{name: value})
+
+
+@pytest.mark.parametrize("call", RANDOM)
+@pytest.mark.parametrize("offset", [-1, 2**60, 2**64])
+def test_offsets_outside_60_bits_are_value_errors(sdo, call, offset):
+    with pytest.raises(ValueError, match=f"offset.*{offset}"):
+        CALLS[call](sdo, seed=1, offset=offset)
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p", "repetition_penalty"])
+@pytest.mark.parametrize("value", [True, "1"])
+def test_bools_and_strings_are_type_errors(sdo, call, name, value):
+    with pytest.raises(TypeError, match=f"{name}.*{type(value).__name__}"):
+        CALLS[call](sdo, **{name: value})
+
+
+@pytest.mark.parametrize("call", RANDOM)
+@pytest.mark.parametrize("name", ["seed", "offset"])
+@pytest.mark.parametrize("value", [True, "1", 1.5])
+def test_seeds_and_offsets_are_integers(sdo, call, name, value):
+    with pytest.raises(TypeError, match=f"{name}.*{type(value).__name__}"):
+        CALLS[call](sdo, **{"seed": 1, name: value})
+
+
+WRONG_TENSORS = [
+    ("temperature", torch.ones(B, dtype=torch.float64), "float64|Double"),
+    ("temperature", torch.ones(B + 1), f"{B + 1}"),
+    ("temperature", torch.ones(1, B), r"1, 3|2"),
+    ("top_k", torch.ones(B), "float"),
+    ("top_k", torch.ones(B, dtype=torch.int32), "int32|Int"),
+    ("top_p", torch.ones(B, dtype=torch.int64), "int64|Long"),
+    ("min_p", torch.ones(B, dtype=torch.float16), "float16|Half"),
+    ("repetition_penalty", torch.ones(0), "0"),
+    ("prev_tokens", torch.ones(B, 4, dtype=torch.int32), "int32|Int"),
+    ("prev_tokens", torch.ones(B + 1, 4, dtype=torch.int64), f"{B + 1}"),
+    ("prev_tokens", torch.ones(1, B, 4, dtype=torch.int64), "1, 3, 4|3"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name, value, given", WRONG_TENSORS)
+def test_parameter_tensors_of_the_wrong_kind_are_runtime_errors(sdo, call, name, value, given):
+    with pytest.raises(RuntimeError, match=rf"(?s){name}.*({given})"):
+        CALLS[call](sdo, **{name: value})
+
+
+@pytest.mark.parametrize("call", RANDOM)
+@pytest.mark.parametrize("name", ["seed", "offset"])
+def test_seed_and_offset_tensors_are_int64_of_the_batch(sdo, call, name):
+    for value in (torch.ones(B), torch.ones(B + 1, dtype=torch.int64)):
+        with pytest.raises(RuntimeError, match=name):
+            CALLS[call](sdo, **{"seed": 1, name: value})
+
+
+WRONG_LOGITS = {
+    "float64": logits().double(),
+    "int64": torch.zeros(B, V, dtype=torch.int64),
+    "4-D": torch.zeros(1, 1, B, V),
+    "0-D": torch.tensor(1.0),
+    "stride": torch.zeros(V, B).T,
+    "no vocabulary": torch.zeros(B, 0),
+    "huge vocabulary": torch.zeros(1).expand(2**20 + 1)[None],
+}
+
+
+@pytest.mark.parametrize("op", ["sample", "filter_logits"])
+@pytest.mark.parametrize("value", WRONG_LOGITS.values(), ids=WRONG_LOGITS)
+def test_logits_of_the_wrong_kind_are_runtime_errors(sdo, op, value):
+    with pytest.raises(RuntimeError, match="logits"):
+        getattr(sdo, op)(value)
+
+
+@pytest.mark.parametrize("op", ["sample", "filter_logits"])
+def test_logits_must_be_a_tensor(sdo, op):
+    with pytest.raises(TypeError, match="logits"):
+        getattr(sdo, op)([1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "position, wrong",
+    [
+        (0, torch.zeros(B, K + 1, V, dtype=torch.float64)),
+        (0, torch.zeros(B, K, V)),
+        (0, torch.zeros(K + 1, V)),
+        (0, torch.zeros(B, V, K + 1).transpose(1, 2)),
+        (1, torch.zeros(B, K + 1, V)),
+        (1, torch.zeros(B + 1, K, V)),
+        (1, torch.zeros(B, K, V, dtype=torch.int64)),
+        (1, torch.zeros(B, K, 0)),
+        (2, torch.zeros(B, K + 1, dtype=torch.int64)),
+        (2, torch.zeros(B, K, dtype=torch.int32)),
+        (2, torch.zeros(K, dtype=torch.int64)),
+    ],
+)
+@pytest.mark.parametrize("method", ["token", "coupled"])
+def test_rounds_of_the_wrong_shape_are_runtime_errors(sdo, position, wrong, method):
+    arguments = list(batch())
+    arguments[position] = wrong
+    names = "target_logits|draft_logits|draft_tokens"
+    with pytest.raises(RuntimeError, match=names):
+        sdo.verify(*arguments, seed=1, method=method)
+
+
+def test_an_unknown_method_is_a_value_error(sdo):
+    with pytest.raises(ValueError, match="(?s)method.*block"):
+        sdo.verify(*batch(), method="block")
+
+
+def sequence():
+    return torch.full((K + 1, V), 1 / V), torch.full((K, V), 1 / V), torch.zeros(K).long()
+
+
+WRONG_SEQUENCES = [
+    (0, torch.ones(K + 1, V, dtype=torch.float64)),
+    (0, torch.ones(K, V)),
+    (0, torch.ones(V)),
+    (0, torch.ones(V, K + 1).T),
+    (1, torch.ones(K + 1, V)),
+    (1, torch.ones(K, V, dtype=torch.int64)),
+    (2, torch.zeros(K + 1).long()),
+    (2, torch.zeros(K)),
+]
+
+
+@pytest.mark.parametrize("position, wrong", WRONG_SEQUENCES)
+def test_sequences_of_the_wrong_shape_are_runtime_errors(sdo, position, wrong):
+    arguments = list(sequence())
+    arguments[position] = wrong
+    with pytest.raises(RuntimeError, match="target_probs|draft_probs|draft_tokens"):
+        sdo.accept(*arguments)
+    if position != 1:
+        with pytest.raises(RuntimeError, match="target_probs|draft_tokens"):
+            sdo.verify_greedy(arguments[0], arguments[2])
+
+
+def test_a_refused_call_takes_nothing_from_a_generator(sdo):
+    state = torch.get_rng_state()
+    with pytest.raises(RuntimeError):
+        sdo.sample(logits().double())
+    with pytest.raises(RuntimeError):
+        sdo.verify(torch.zeros(B, K, V), *batch()[1:])
+    with pytest.raises(RuntimeError):
+        sdo.accept(torch.ones(K, V), *sequence()[1:])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+# ---- validate=True ----
+
+
+def bad_row(value):
+    x = logits()
+    x[1, 7] = value
+    return x
+
+
+@pytest.mark.parametrize("op", ["sample", "filter_logits"])
+def test_validate_names_the_row_and_column(sdo, op):
+    call = getattr(sdo, op)
+    with pytest.raises(ValueError, match=r"(?s)NaN.*\b1\b.*\b7\b"):
+        call(bad_row(NAN), validate=True)
+    empty = logits()
+    empty[2] = -INF
+    with pytest.raises(ValueError, match=r"\b2\b"):
+        call(empty, validate=True)
+    for token in (V, -2):
+        previous = torch.zeros(B, 5, dtype=torch.int64)
+        previous[2, 3] = token
+        with pytest.raises(ValueError, match=r"(?s)prev_tokens.*\b2\b.*\b3\b"):
+            call(logits(), prev_tokens=previous, validate=True)
+
+
+@pytest.mark.parametrize("method", ["token", "coupled"])
+def test_validate_looks_at_every_input_of_a_round(sdo, method):
+    for position, value in [(0, NAN), (1, NAN), (2, V), (2, -2)]:
+        arguments = list(batch())
+        arguments[position][1, 1, ...] = 0
+        arguments[position].view(B, -1)[1, -1] = value
+        if method == "coupled" and position == 1:
+            continue
+        with pytest.raises(ValueError, match="(?s)target_logits|draft_logits|draft_tokens"):
+            sdo.verify(*arguments, seed=1, method=method, validate=True)
+
+
+def test_validate_accepts_what_is_right(sdo):
+    previous = torch.zeros(B, 5, dtype=torch.int64)
+    fine = bad_row(-INF)
+    arguments = {"prev_tokens": previous, "repetition_penalty": 1.2}
+    for op in (sdo.sample, sdo.filter_logits):
+        a = op(fine, **arguments, **({"seed": 3} if op is sdo.sample else {}))
+        b = op(fine, validate=True, **arguments, **({"seed": 3} if op is sdo.sample else {}))
+        assert torch.equal(a, b)
+    ragged = list(batch())
+    ragged[2][0, 1] = -1
+    assert torch.equal(
+        sdo.verify(*ragged, seed=3)[1], sdo.verify(*ragged, seed=3, validate=True)[1]
+    )

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a parameter may be: one Python number for all rows, or a tensor with one or one a row.
+
+A number's value is checked here; tensors are checked by the ops themselves, and their values are
+never looked at, so that nothing waits for the device.
+"""
+
+import torch
+
+_OFFSETS = 1 << 60
+_MAX_FLOAT = torch.finfo(torch.float32).max
+
+
+def _is_number(value, kind):
+    # torch.SymInt and torch.SymFloat stand for numbers while a graph is compiled.
+    symbolic = torch.SymInt if kind is int else (torch.SymFloat, torch.SymInt)
+    return isinstance(value, (kind, symbolic)) and not isinstance(value, bool)
+
+
+def real(op, name, value, default, *, positive=False):
+    """`value` as (number, tensor or None), where a real number is asked for."""
+    if isinstance(value, torch.Tensor):
+        return default, value
+    if not (_is_number(value, float) or _is_number(value, int)):
+        raise TypeError(
+            f"{op}: {name} is {value!r}, wanted a real number or a tensor of one a row"
+        )
+    if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (positive and value <= 0):
+        wanted = "a positive finite number" if positive else "a finite number"
+        raise ValueError(f"{op}: {name} is {value}, wanted {wanted}")
+    return float(value), None
+
+
+def integer(op, name, value, default=0):
+    """`value` as (number, tensor or None), where an integer is asked for."""
+    if isinstance(value, torch.Tensor):
+        return default, value
+    if not _is_number(value, int):
+        raise TypeError(f"{op}: {name} is {value!r}, wanted an integer or a tensor of one a row")
+    return value, None
+
+
+def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens):
+    """The filters as an op's arguments, in its schema's order."""
+    temperature, temperatures = real(op, "temperature", temperature, 1.0)
+    top_k, top_ks = integer(op, "top_k", top_k)
+    top_p, top_ps = real(op, "top_p", top_p, 1.0)
+    min_p, min_ps = real(op, "min_p", min_p, 0.0)
+    penalty, penalties = real(op, "repetition_penalty", repetition_penalty, 1.0, positive=True)
+    # Beyond what fits 64 bits k is as off as at the largest vocabulary, or at 0.
+    top_k = max(0, min(top_k, 1 << 20)) if top_ks is None and isinstance(top_k, int) else top_k
+    if prev_tokens is not None and not isinstance(prev_tokens, torch.Tensor):
+        kind = type(prev_tokens).__name__
+        raise TypeError(f"{op}: prev_tokens is a {kind}, wanted an int64 tensor or None")
+    return (
+        (temperature, top_k, top_p, min_p, penalty)
+        + (prev_tokens,)
+        + (temperatures, top_ks, top_ps, min_ps, penalties)
+    )
+
+
+def noise(op, seed, offset, device):
+    """Seed and offset as an op's arguments; without a seed, one is drawn from torch's generator."""
+    if seed is None:
+        seed = torch.empty(1, dtype=torch.int64, device=device).random_()
+    seed, seeds = integer(op, "seed", seed)
+    offset, offsets = integer(op, "offset", offset)
+    if not 0 <= offset < _OFFSETS:
+        raise ValueError(f"{op}: offset is {offset}, wanted 0 <= offset < 2**60")
+    if not -(1 << 63) <= seed < 1 << 63:
+        seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+    return seed, offset, seeds, offsets
+
+
+def tensor(op, name, value):
+    """`value` if it is a tensor; a TypeError that says what it is if not."""
+    if isinstance(value, torch.Tensor):
+        return value
+    raise TypeError(f"{op}: {name} is a {type(value).__name__}, wanted a tensor")

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sample and filter_logits: from logits to tokens, and what sampling is restricted to."""
+
+import torch
+
+from . import _arguments, _validation
+from ._ops import add_op_namespace_prefix, ops
+
+
+def sample(
+    logits,
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    prev_tokens=None,
+    seed=None,
+    offset=0,
+    *,
+    validate=False,
+):
+    """Draw one token a row: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax.
+
+    The token is a pure function of the logits' values, the parameters, seed, offset and row stream:
+    the same on every device, instruction set, thread count, batch order and memory layout.
+
+    Args:
+        logits: float32, float16 or bfloat16 [B, V] or [V], 1 <= V <= 2**20, the last dimension
+            contiguous, any other strides and alignment. NaN counts as -inf. +inf entries share
+            their row.
+        temperature: divides the logits; <= 0 takes the first maximum.
+        top_k: keep every token equal to the k-th largest or above; off if <= 0 or >= V.
+        top_p: keep a token while the mass before it is under top_p (Holtzman et al. 2020); off
+            from 1 on.
+        min_p: keep p >= min_p * p_max (Nguyen et al. 2024); off up to 0.
+        repetition_penalty: x < 0 ? x * r : x / r once for each distinct id of prev_tokens (Keskar
+            et al. 2019); off at 1.
+        prev_tokens: int64 [B, L] or [L]; ids outside [0, V) are padding.
+        seed: any int, taken mod 2**64; None takes one from torch's default generator.
+        offset: 0 <= offset < 2**60; give each step its own, or it draws the same noise again.
+        validate: also raise ValueError on NaN, empty rows and ids outside [0, V).
+
+    Each parameter from temperature to repetition_penalty, and seed and offset, may be a tensor [1]
+    or [B] on the logits' device: float32 (top_p and min_p also float64), int64 for top_k, seed and
+    offset. Entries without meaning count as off. A scalar or [1] seed gives row b the noise stream
+    b; a [B] seed gives every row stream 0, so that its draw does not depend on its place.
+
+    Returns:
+        int64 [B], or a 0-d tensor for [V] logits; -1 for a row with no finite or +inf logit.
+
+    Raises:
+        ValueError, TypeError: a Python parameter has no meaning.
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+    """
+    _arguments.tensor("sample", "logits", logits)
+    chain = _arguments.filters(
+        "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
+    )
+    place = _arguments.noise("sample", seed, offset, logits.device)
+    if validate:
+        _validate("sample", logits, prev_tokens)
+    return ops.sample(logits, *chain, *place)
+
+
+def filter_logits(
+    logits,
+    temperature=1.0,
+    top_k=0,
+    top_p=1.0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    prev_tokens=None,
+    *,
+    validate=False,
+):
+    """The logits that `sample` draws from: x / temperature where a token is kept, -inf elsewhere.
+
+    It is what the eager chain of transformers' logits processors gives, in one pass; `sample(x,
+    ...)` is bit for bit the draw over `filter_logits(x, ...)`. Of a greedy row (temperature <= 0)
+    the first maximum is kept at its own value.
+
+    Arguments and errors are those of `sample`.
+
+    Returns:
+        float32 [B, V], or [V] for [V] logits.
+    """
+    _arguments.tensor("filter_logits", "logits", logits)
+    chain = _arguments.filters(
+        "filter_logits", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
+    )
+    if validate:
+        _validate("filter_logits", logits, prev_tokens)
+    return ops.filter_logits(logits, *chain)
+
+
+def _validate(op, logits, prev_tokens):
+    _validation.logits(op, "logits", logits)
+    if prev_tokens is not None:
+        _validation.tokens(op, "prev_tokens", prev_tokens, logits.shape[-1])
+
+
+@torch.library.register_fake(add_op_namespace_prefix("sample"))
+def _sample_fake(logits, *chain_and_noise):
+    return logits.new_empty(logits.shape[:-1], dtype=torch.int64)
+
+
+@torch.library.register_fake(add_op_namespace_prefix("filter_logits"))
+def _filter_logits_fake(logits, *chain):
+    return logits.new_empty(logits.shape, dtype=torch.float32)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify, verify_greedy and accept: which draft tokens stand, and the token that follows them."""
+
+import torch
+
+from . import _arguments, _validation
+from ._ops import add_op_namespace_prefix, ops
+
+
+def verify(
+    target_logits,
+    draft_logits,
+    draft_tokens,
+    temperature=1.0,
+    seed=None,
+    offset=0,
+    *,
+    top_k=0,
+    top_p=1.0,
+    min_p=0.0,
+    repetition_penalty=1.0,
+    prev_tokens=None,
+    method="token",
+    validate=False,
+):
+    """Verify k draft tokens a row against the target, from logits.
+
+    method="token" is speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023,
+    algorithm 2): draft token t is accepted while u * q(t) < p(t); at the first failure the token is
+    drawn from max(p - q, 0), and with all accepted from the target's last row. The emitted stream
+    is distributed exactly as the target's.
+
+    method="coupled" (Daliri et al. 2024): position i emits sample(target_logits[:, i], ..., seed,
+    offset + i) and goes on while that is the draft token. With offset the position in the text, the
+    output equals plain sampling token for token, for any draft. draft_logits are not read.
+
+    Args:
+        target_logits: float32, float16 or bfloat16 [B, k + 1, V], last dimension contiguous.
+        draft_logits: the same [B, k, Vd], its dtype its own; the law the draft tokens were really
+            drawn from, before temperature and filters. A narrower vocabulary has q = 0 beyond it.
+            None: a deterministic draft (greedy, n-gram), of which every token has q = 1.
+        draft_tokens: int64 [B, k]. An id that is -1, outside [0, V) or has q = 0 ends its row's
+            draft: the token there is drawn from p.
+        temperature: divides both models' logits; <= 0 accepts while the draft token is the first
+            maximum of the target.
+        seed, offset: as in `sample`; a round of k drafts takes the offsets offset .. offset + k.
+        top_k, top_p, min_p, repetition_penalty, prev_tokens: the filters of `sample`, applied to
+            both models; position i also sees draft_tokens[:, :i] as history.
+        validate: also raise ValueError on NaN, empty rows and ids outside the vocabulary.
+
+    Parameters may be tensors as in `sample`.
+
+    Returns:
+        accept_len int64 [B] and out int64 [B, k + 1]: out[b, :accept_len[b] + 1] are the tokens
+        emitted, the rest is -1.
+
+    Raises:
+        ValueError, TypeError: a Python parameter has no meaning.
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+    """
+    return _verify(
+        target_logits,
+        draft_logits,
+        draft_tokens,
+        (temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens),
+        seed,
+        offset,
+        method,
+        validate,
+    )
+
+
+def verify_greedy(target_probs, draft_tokens, *, validate=False):
+    """Verify K draft tokens at temperature 0: accept while t_i is the first maximum of row i.
+
+    Args:
+        target_probs: float32, float16 or bfloat16 [K + 1, V]; only the argmax of a row is read, so
+            logits serve as well.
+        draft_tokens: int64 [K].
+
+    Returns:
+        (n_accepted, next_token) as Python ints: keep draft_tokens[:n_accepted] and append
+        next_token, which is -1 if its row holds nothing but NaN and -inf.
+
+    Raises:
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+    """
+    _arguments.tensor("verify_greedy", "target_probs", target_probs)
+    _arguments.tensor("verify_greedy", "draft_tokens", draft_tokens)
+    if validate:
+        _validation.logits("verify_greedy", "target_probs", target_probs)
+        _validation.tokens("verify_greedy", "draft_tokens", draft_tokens, target_probs.shape[-1])
+    return ops.verify_greedy(target_probs, draft_tokens)
+
+
+def accept(
+    target_probs, draft_probs, draft_tokens, generator=None, *, normalized=False, validate=False
+):
+    """Verify K draft tokens of one sequence by speculative sampling, from ready probabilities.
+
+    Accept t_i while u_i * q_i(t_i) < p_i(t_i) (Leviathan et al. 2023, algorithm 1; Chen et al.
+    2023, algorithm 2); at the first failure draw from max(p_i - q_i, 0), with all accepted from
+    p_K. Both models' rows must be warped alike.
+
+    Args:
+        target_probs: float32, float16 or bfloat16 [K + 1, V]. Rows need not be normalised; negative
+            values and NaN count as 0.
+        draft_probs: the same [K, Vd], or None for a deterministic draft.
+        draft_tokens: int64 [K]; an id that is -1, outside [0, V) or has q = 0 ends the draft.
+        generator: a torch.Generator; exactly K + 1 float64 uniforms are drawn from it, whatever
+            happens. None: torch's default generator.
+        normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
+            position only two values are read.
+        validate: also raise ValueError on NaN, negative values, empty rows and ids out of range.
+
+    Returns:
+        (n_accepted, next_token) as Python ints; next_token is -1 if its row has no mass.
+
+    Raises:
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+    """
+    _arguments.tensor("accept", "target_probs", target_probs)
+    _arguments.tensor("accept", "draft_tokens", draft_tokens)
+    if draft_probs is not None:
+        _arguments.tensor("accept", "draft_probs", draft_probs)
+    if validate:
+        _validation.probabilities("accept", "target_probs", target_probs)
+        _validation.tokens("accept", "draft_tokens", draft_tokens, target_probs.shape[-1])
+        if draft_probs is not None:
+            _validation.probabilities("accept", "draft_probs", draft_probs)
+    count = max(target_probs.shape[0], 1) if target_probs.dim() else 1
+    uniforms = torch.rand(
+        count, dtype=torch.float64, generator=generator, device=target_probs.device
+    )
+    return _accept_with_uniforms(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+
+
+def _accept_with_uniforms(target_probs, draft_probs, draft_tokens, uniforms, normalized=False):
+    """`accept` with its K + 1 uniforms given: one a draft token, and the one of the final draw."""
+    return ops.accept(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+
+
+def _verify_with_words(target_logits, draft_logits, draft_tokens, words, temperature=1.0):
+    """The token rule with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
+    chain = (temperature, 0, 1.0, 0.0, 1.0, None)
+    return _verify(
+        target_logits, draft_logits, draft_tokens, chain, 0, 0, "token", False, words=words
+    )
+
+
+def _verify(
+    target_logits, draft_logits, draft_tokens, chain, seed, offset, method, validate, words=None
+):
+    if method not in ("token", "coupled"):
+        raise ValueError(f'verify: method is {method!r}, wanted "token" or "coupled"')
+    _arguments.tensor("verify", "target_logits", target_logits)
+    _arguments.tensor("verify", "draft_tokens", draft_tokens)
+    if draft_logits is not None:
+        _arguments.tensor("verify", "draft_logits", draft_logits)
+    filters = _arguments.filters("verify", *chain)
+    place = _arguments.noise("verify", seed, offset, target_logits.device)
+    if validate:
+        _validate(target_logits, draft_logits, draft_tokens, chain[-1])
+    coupled = method == "coupled"
+    return ops.verify(
+        target_logits, draft_logits, draft_tokens, *filters, *place, coupled, words
+    )
+
+
+def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
+    vocab = target_logits.shape[-1]
+    _validation.logits("verify", "target_logits", target_logits)
+    if draft_logits is not None:
+        _validation.logits("verify", "draft_logits", draft_logits)
+    _validation.tokens("verify", "draft_tokens", draft_tokens, vocab)
+    if prev_tokens is not None:
+        _validation.tokens("verify", "prev_tokens", prev_tokens, vocab)
+
+
+@torch.library.register_fake(add_op_namespace_prefix("verify"))
+def _verify_fake(target_logits, *rest):
+    rows, positions, _ = target_logits.shape
+    accept_len = target_logits.new_empty((rows,), dtype=torch.int64)
+    return accept_len, target_logits.new_empty((rows, positions), dtype=torch.int64)
+
+
+def _two_numbers():
+    context = torch.library.get_ctx()
+    return context.new_dynamic_size(), context.new_dynamic_size()
+
+
+@torch.library.register_fake(add_op_namespace_prefix("verify_greedy"))
+def _verify_greedy_fake(target_probs, draft_tokens):
+    return _two_numbers()
+
+
+@torch.library.register_fake(add_op_namespace_prefix("accept"))
+def _accept_fake(target_probs, draft_probs, draft_tokens, uniforms, normalized):
+    return _two_numbers()

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_args.h"
+
+#include <stdexcept>
+
+namespace spec_decode_ops {
+namespace {
+
+using torch::headeronly::ScalarType;
+
+constexpr int64_t kMaxVocab = int64_t(1) << 20;
+
+template <class T>
+constexpr ScalarType kScalarType = ScalarType::Undefined;
+template <>
+constexpr ScalarType kScalarType<float> = ScalarType::Float;
+template <>
+constexpr ScalarType kScalarType<double> = ScalarType::Double;
+template <>
+constexpr ScalarType kScalarType<int64_t> = ScalarType::Long;
+
+std::string name_of(ScalarType type) {
+  switch (type) {
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::BFloat16:
+      return "bfloat16";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Int:
+      return "int32";
+    default:
+      return torch::headeronly::toString(type);
+  }
+}
+
+std::string shape_text(const Tensor& tensor) {
+  std::string text = "[";
+  for (int64_t i = 0; i < tensor.dim(); ++i) {
+    text += (i ? ", " : "") + std::to_string(tensor.size(i));
+  }
+  return text + "]";
+}
+
+std::string device_text(const Tensor& tensor) {
+  if (tensor.is_cpu()) return "cpu";
+  return (tensor.is_cuda() ? "cuda:" : "device ") + std::to_string(tensor.get_device_index());
+}
+
+std::string describe(const Tensor& tensor) {
+  return name_of(tensor.scalar_type()) + shape_text(tensor) + " on " + device_text(tensor);
+}
+
+bool same_device(const Tensor& a, const Tensor& b) {
+  return a.is_cpu() == b.is_cpu() && a.is_cuda() == b.is_cuda() &&
+         a.get_device_index() == b.get_device_index();
+}
+
+std::string rows_text(int64_t rows) {
+  return rows == 1 ? "[1]" : "[1] or [" + std::to_string(rows) + "]";
+}
+
+}  // namespace
+
+TensorArgs::TensorArgs(const char* op, const Tensor& leader, const char* leader_name)
+    : op_(op), leader_(leader), leader_name_(leader_name) {}
+
+void TensorArgs::fail(const std::string& name, const std::string& given,
+                      const std::string& wanted) const {
+  throw std::runtime_error(std::string(op_) + ": " + name + " is " + given + ", wanted " + wanted);
+}
+
+void TensorArgs::require_same_device(const Tensor& tensor, const char* name) const {
+  if (same_device(tensor, leader_)) return;
+  fail(name, describe(tensor), std::string("the device of ") + leader_name_ + ", " + device_text(leader_));
+}
+
+void TensorArgs::require_shape(const Tensor& tensor, const char* name,
+                               std::initializer_list<int64_t> shape, const std::string& why) const {
+  require_same_device(tensor, name);
+  bool same = tensor.dim() == int64_t(shape.size());
+  std::string wanted = "[";
+  int64_t i = 0;
+  for (int64_t size : shape) {
+    same = same && tensor.size(i) == size;
+    wanted += (i++ ? ", " : "") + std::to_string(size);
+  }
+  if (!same) fail(name, describe(tensor), "shape " + wanted + "] (" + why + ")");
+}
+
+template <class T>
+const T* TensorArgs::contiguous(const Tensor& tensor, const char* name) const {
+  require_same_device(tensor, name);
+  if (tensor.scalar_type() != kScalarType<T> || !tensor.is_contiguous()) {
+    fail(name, describe(tensor), name_of(kScalarType<T>) + ", contiguous");
+  }
+  return static_cast<const T*>(tensor.const_data_ptr());
+}
+
+template const double* TensorArgs::contiguous(const Tensor&, const char*) const;
+template const int64_t* TensorArgs::contiguous(const Tensor&, const char*) const;
+
+Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims) const {
+  require_same_device(tensor, name);
+  Logits logits{};
+  switch (tensor.scalar_type()) {
+    case ScalarType::Float:
+      logits.dtype = DType::kFloat32;
+      break;
+    case ScalarType::Half:
+      logits.dtype = DType::kFloat16;
+      break;
+    case ScalarType::BFloat16:
+      logits.dtype = DType::kBFloat16;
+      break;
+    default:
+      fail(name, describe(tensor), "float32, float16 or bfloat16");
+  }
+  if (tensor.dim() != dims) {
+    fail(name, describe(tensor), std::to_string(dims) + " dimensions, the last the vocabulary");
+  }
+  const int64_t vocab = tensor.size(dims - 1);
+  if (vocab < 1 || vocab > kMaxVocab) {
+    fail(name, describe(tensor), "a vocabulary of 1 to 1048576 tokens in the last dimension");
+  }
+  if (vocab > 1 && tensor.stride(dims - 1) != 1) {
+    fail(name, describe(tensor) + " with stride " + std::to_string(tensor.stride(dims - 1)) +
+                   " in the last dimension", "stride 1 there; the other strides are free");
+  }
+  logits.vocab = vocab;
+  logits.position_stride = dims >= 2 ? tensor.stride(dims - 2) : 0;
+  logits.row_stride = dims >= 3 ? tensor.stride(dims - 3) : logits.position_stride;
+  logits.data = tensor.const_data_ptr();
+  return logits;
+}
+
+Tokens TensorArgs::tokens(const Tensor& tensor, const char* name, int64_t rows) const {
+  require_same_device(tensor, name);
+  const int64_t dims = tensor.dim();
+  if (tensor.scalar_type() != ScalarType::Long || dims < 1 || dims > 2 ||
+      (dims == 2 && tensor.size(0) != rows)) {
+    fail(name, describe(tensor), "int64 of shape [" + std::to_string(rows) + ", L] or [L]");
+  }
+  return {static_cast<const int64_t*>(tensor.const_data_ptr()), dims == 2 ? tensor.stride(0) : 0,
+          tensor.stride(dims - 1), tensor.size(dims - 1)};
+}
+
+template <class T>
+PerRow<T> TensorArgs::per_row(T scalar, const MaybeTensor& tensor, const char* name,
+                              int64_t rows) const {
+  if (!tensor) return {nullptr, 0, scalar};
+  require_same_device(*tensor, name);
+  const bool fits = tensor->dim() == 1 && (tensor->size(0) == 1 || tensor->size(0) == rows);
+  if (tensor->scalar_type() != kScalarType<T> || !fits) {
+    fail(name, describe(*tensor), name_of(kScalarType<T>) + " of shape " + rows_text(rows));
+  }
+  const int64_t stride = tensor->size(0) == 1 ? 0 : tensor->stride(0);
+  return {static_cast<const T*>(tensor->const_data_ptr()), stride, scalar};
+}
+
+PerRowReal TensorArgs::per_row_real(double scalar, const MaybeTensor& tensor, const char* name,
+                                    int64_t rows) const {
+  const MaybeTensor none;
+  const bool single = tensor && tensor->scalar_type() == ScalarType::Float;
+  if (tensor && !single && tensor->scalar_type() != ScalarType::Double) {
+    fail(name, describe(*tensor), "float32 or float64 of shape " + rows_text(rows));
+  }
+  return {per_row<float>(0.0f, single ? tensor : none, name, rows),
+          per_row<double>(scalar, single ? none : tensor, name, rows)};
+}
+
+FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
+  FilterSet set{};
+  set.temperature =
+      per_row(float(args.temperature), args.temperature_tensor, "temperature", rows);
+  set.top_k = per_row(args.top_k, args.top_k_tensor, "top_k", rows);
+  set.top_p = per_row_real(args.top_p, args.top_p_tensor, "top_p", rows);
+  set.min_p = per_row_real(args.min_p, args.min_p_tensor, "min_p", rows);
+  set.penalty =
+      per_row(float(args.repetition_penalty), args.penalty_tensor, "repetition_penalty", rows);
+  if (args.prev_tokens) set.previous = tokens(*args.prev_tokens, "prev_tokens", rows);
+  return set;
+}
+
+Noise TensorArgs::noise(const NoiseArgs& args, int64_t rows) const {
+  const bool seed_per_row = args.seed_tensor && args.seed_tensor->numel() != 1;
+  return {per_row(args.seed, args.seed_tensor, "seed", rows),
+          per_row(args.offset, args.offset_tensor, "offset", rows), !seed_per_row};
+}
+
+}  // namespace spec_decode_ops
