@@ -156,6 +156,14 @@ def test_every_bit_of_seed_and_offset_moves_the_draw(sdo):
     assert len(seeds) > 60 and len(offsets) > 56
 
 
+def test_offset_tensors_are_taken_modulo_2_to_the_60(sdo):
+    logits = cases.rows("flat", 2, 700)
+    for given, place in [(-1, 2**60 - 1), (2**60 + 5, 5), (-(2**63), 0)]:
+        assert sample(sdo, logits, offset=torch.tensor([given])) == sample(
+            sdo, logits, offset=place
+        )
+
+
 def test_no_seed_takes_one_from_torch(sdo):
     logits = torch.zeros(1, 50257)
     torch.manual_seed(3)

@@ -26,7 +26,7 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
          int64_t tokens_per_row) {
   std::atomic<bool> out_of_memory{false};
   const auto work = [&](int64_t first_row, int64_t last_row) {
-    const FloatMode to_nearest;
+    const FloatMode to_nearest;  // a pool thread has a mode of its own
     try {
       kernel(params, first_row, last_row);
     } catch (const std::bad_alloc&) {
@@ -53,12 +53,14 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
   NoiseArgs { seed, offset, seed_tensor, offset_tensor }
 
 Tensor sample_cpu(Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS) {
+  const FloatMode to_nearest;
   const SampleCall call = prepare_sample(logits, FILTER, NOISE);
   run(target().sample, call.params, call.rows, call.params.logits.vocab);
   return call.token;
 }
 
 Tensor filter_logits_cpu(Tensor logits, FILTER_ARGUMENTS) {
+  const FloatMode to_nearest;
   const FilterCall call = prepare_filter(logits, FILTER);
   run(target().filter_logits, call.params, call.rows, call.params.logits.vocab);
   return call.out;
@@ -67,6 +69,7 @@ Tensor filter_logits_cpu(Tensor logits, FILTER_ARGUMENTS) {
 std::tuple<Tensor, Tensor> verify_cpu(Tensor target_logits, MaybeTensor draft_logits,
                                       Tensor draft_tokens, FILTER_ARGUMENTS, NOISE_ARGUMENTS,
                                       bool coupled, MaybeTensor words) {
+  const FloatMode to_nearest;
   const VerifyCall call =
       prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, coupled, words);
   run(target().verify, call.params, call.rows, call.params.target.vocab);
@@ -74,6 +77,7 @@ std::tuple<Tensor, Tensor> verify_cpu(Tensor target_logits, MaybeTensor draft_lo
 }
 
 std::tuple<int64_t, int64_t> verify_greedy_cpu(Tensor target_probs, Tensor draft_tokens) {
+  const FloatMode to_nearest;
   AcceptParams p =
       prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens, nullptr, false);
   int64_t accept_length, next_token;
@@ -85,6 +89,7 @@ std::tuple<int64_t, int64_t> verify_greedy_cpu(Tensor target_probs, Tensor draft
 
 std::tuple<int64_t, int64_t> accept_cpu(Tensor target_probs, MaybeTensor draft_probs,
                                         Tensor draft_tokens, Tensor uniforms, bool normalized) {
+  const FloatMode to_nearest;
   AcceptParams p =
       prepare_accept("accept", target_probs, draft_probs, draft_tokens, &uniforms, normalized);
   int64_t accept_length, next_token;

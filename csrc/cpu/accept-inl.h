@@ -12,8 +12,6 @@
 namespace spec_decode_ops {
 namespace {
 
-constexpr int kNormalizedBits = 60;
-
 inline Row probability_row(const Logits& from, int64_t row, int64_t position, RowSpace& space) {
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
@@ -22,7 +20,7 @@ inline Law normalized_law(const Row& row) {
   Law law{};
   law.kind = Law::kProbabilities;
   law.row = &row;
-  law.unit = law.limit = kNormalizedBits;
+  law.normalized = true;
   law.total = 1;
   return law;
 }
@@ -32,8 +30,8 @@ inline Law law_of(const Row& row, bool normalized) {
   if (normalized) return law;
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
-  law.limit = kMassBits;
-  law.unit = law.infinite || !(largest > 0.0f) ? 0 : kMassBits - exponent_above(largest);
+  law.normalized = false;
+  law.exponent = law.infinite || !(largest > 0.0f) ? 0 : exponent_above(largest);
   law.total = sum_tiles(law);
   law.summed = true;
   return law;

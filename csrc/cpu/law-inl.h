@@ -9,6 +9,8 @@
 namespace spec_decode_ops {
 namespace {
 
+constexpr int kNormalizedBits = 60;
+
 struct Law {
   enum Kind { kSoftmax, kSelection, kProbabilities, kOneToken };
   Kind kind;
@@ -16,7 +18,8 @@ struct Law {
   const Row* row;  // of the first three kinds; its space.tile_sum holds the mass of each tile
   MassScale scale;      // kSoftmax
   Selection selection;  // kSelection
-  int unit, limit;      // kProbabilities: of fixed_point
+  int exponent;         // kProbabilities: masses are in units of 2^(exponent - 43), or,
+  bool normalized;      // where rows are promised to sum to 1, of 2^-60
   bool infinite;        // kProbabilities: the row holds +inf
   int token;            // kOneToken
   uint64_t token_mass;  // kOneToken: all of it
@@ -34,7 +37,8 @@ inline Law one_token(int64_t token, uint64_t mass, uint64_t total) {
 
 inline uint64_t probability_mass(const Law& law, float p) {
   if (law.infinite) return p == kInfinity ? kMassOfMax : 0;
-  return fixed_point(p, law.unit, law.limit);
+  if (law.normalized) return fixed_point(p, kNormalizedBits, kNormalizedBits);
+  return fixed_point(p, kMassBits - law.exponent, kMassBits);
 }
 
 // The first entry of the selection at `token` or above.
@@ -68,13 +72,18 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
   if (law.kind == Law::kSoftmax && t < law.row->tiles()) {
     float buffer[kTile];
     const float* x = law.row->tile(t, buffer);
-    for (int i = 0; i < kTile; i += kLanes) masses(x + i, law.scale, out + i);
+    for (int i = 0; i < kTile; i += kLanes) masses(x + i, SoftmaxWeight{law.scale}, out + i);
     return;
   }
   if (law.kind == Law::kProbabilities && t < law.row->tiles()) {
     float buffer[kTile];
     const float* p = law.row->tile(t, buffer);
-    for (int i = 0; i < kTile; ++i) out[i] = probability_mass(law, p[i]);
+    if (law.normalized || law.infinite) {
+      for (int i = 0; i < kTile; ++i) out[i] = probability_mass(law, p[i]);
+    } else {
+      const ProbabilityWeight weight_of(law.exponent);
+      for (int i = 0; i < kTile; i += kLanes) masses(p + i, weight_of, out + i);
+    }
     return;
   }
   for (int i = 0; i < kTile; ++i) out[i] = 0;
@@ -94,9 +103,11 @@ inline uint64_t sum_tiles(const Law& law) {
   uint64_t total = 0;
   for (int t = 0; t < law.row->tiles(); ++t) {
     uint64_t sum = 0;
+    float buffer[kTile];
     if (law.kind == Law::kSoftmax) {
-      float buffer[kTile];
-      sum = tile_mass(law.row->tile(t, buffer), law.scale);
+      sum = tile_mass(law.row->tile(t, buffer), SoftmaxWeight{law.scale});
+    } else if (law.kind == Law::kProbabilities && !law.normalized && !law.infinite) {
+      sum = tile_mass(law.row->tile(t, buffer), ProbabilityWeight(law.exponent));
     } else {
       uint64_t mass[kTile];
       tile_masses(law, t, mass);

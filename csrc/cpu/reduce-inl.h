@@ -51,25 +51,45 @@ inline int first_maximum(const Row& row, float largest) {
   return t * kTile + i;
 }
 
-// The masses of 16 tokens.
-inline void masses(const float* x, const MassScale& scale, uint64_t* out) {
-  const F e = weight(load(x), scale);
+// Weights e in [0, 1] become masses rint(e * 2^43): of 16 tokens one by one, and of a tile in sum.
+// A lane's sums stay within 32 bits: 32 tokens of at most 2^21 units.
+template <class WeightOf>
+inline void masses(const float* x, const WeightOf& weight_of, uint64_t* out) {
+  const F e = weight_of(load(x));
   int32_t units[kLanes], rest[kLanes];
   store(units, mass_units(e));
   store(rest, mass_rest(e));
   for (int lane = 0; lane < kLanes; ++lane) out[lane] = join_mass(units[lane], rest[lane]);
 }
 
-// The mass of one tile. A lane's sums stay within 32 bits: 32 tokens of at most 2^21 units.
-inline uint64_t tile_mass(const float* x, const MassScale& scale) {
+template <class WeightOf>
+inline uint64_t tile_mass(const float* x, const WeightOf& weight_of) {
   I units = set1(0), rest = units;
   for (int i = 0; i < kTile; i += kLanes) {
-    const F e = weight(load(x + i), scale);
+    const F e = weight_of(load(x + i));
     units = add(units, mass_units(e));
     rest = add(rest, mass_rest(e));
   }
   return join_mass(sum_of(units), sum_of(rest));
 }
+
+// The weight of a logit: exp((x - M)/T).
+struct SoftmaxWeight {
+  MassScale scale;
+  F operator()(F x) const { return weight(x, scale); }
+};
+
+// The weight of a probability p: p / 2^E, so that its mass is fixed_point(p, 43 - E, 43). Two exact
+// factors make 2^-E, which may not be a float itself; what they underflow has no mass.
+struct ProbabilityWeight {
+  float first, second;
+  explicit ProbabilityWeight(int exponent)
+      : first(power_of_two(-exponent / 2)), second(power_of_two(-exponent - -exponent / 2)) {}
+  F operator()(F p) const { return mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second)); }
+
+ private:
+  static float power_of_two(int exponent) { return bits_float(uint32_t(exponent + 127) << 23); }
+};
 
 }  // namespace
 }  // namespace spec_decode_ops

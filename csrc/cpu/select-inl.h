@@ -101,7 +101,7 @@ inline void fill_masses(const Row& row, const Selection& selection, const MassSc
     const int n = selection.count - i < kLanes ? selection.count - i : kLanes;
     for (int j = 0; j < n; ++j) x[j] = row.at(space.id[i + j]);
     for (int j = n; j < kLanes; ++j) x[j] = -kInfinity;
-    masses(x, scale, space.mass + i);
+    masses(x, SoftmaxWeight{scale}, space.mass + i);
   }
 }
 

@@ -66,33 +66,63 @@ HOST_DEVICE F larger(F a, F b) {
 
 #undef EACH_PART
 
-// a * b + c with one rounding, by float64: the product is exact there, and rounding the sum twice
-// errs only when its first rounding lands halfway between two floats or below the normal floats.
-HOST_DEVICE F fma(F a, F b, F c) {
-  float x[kLanes], y[kLanes], z[kLanes], result[kLanes];
-  store(x, a), store(y, b), store(z, c);
 #if defined(__FP_FAST_FMAF)
-  for (int lane = 0; lane < kLanes; ++lane) result[lane] = __builtin_fmaf(x[lane], y[lane], z[lane]);
-#else
-  uint64_t doubtful = 0;  // in its highest bit
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const double sum = double(x[lane]) * double(y[lane]) + double(z[lane]);
-    result[lane] = float(sum);
-    uint64_t pattern;
-    std::memcpy(&pattern, &sum, sizeof pattern);
-    const uint64_t halfway = ((pattern & 0x1fffffff) ^ 0x10000000) - 1;
-    const uint64_t magnitude = pattern << 1;
-    const uint64_t tiny = ((magnitude >> 53) - 897) & ~(magnitude - 1);
-    doubtful |= halfway | tiny;
-  }
-  if (__builtin_expect(doubtful >> 63, 0)) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      result[lane] = __builtin_fmaf(x[lane], y[lane], z[lane]);
+HOST_DEVICE F fma(F a, F b, F c) {
+  for (int p = 0; p < 4; ++p) {
+    for (int i = 0; i < 4; ++i) {
+      c.part[p][i] = __builtin_fmaf(a.part[p][i], b.part[p][i], c.part[p][i]);
     }
   }
-#endif
-  return load(result);
+  return c;
 }
+#else
+typedef float Floats2 __attribute__((vector_size(8)));
+typedef double Doubles2 __attribute__((vector_size(16)));
+typedef uint64_t Words2 __attribute__((vector_size(16)));
+
+HOST_DEVICE Doubles2 half_of(Floats4 x, int half) {
+  const Floats2 pair =
+      half ? __builtin_shufflevector(x, x, 2, 3) : __builtin_shufflevector(x, x, 0, 1);
+  return __builtin_convertvector(pair, Doubles2);
+}
+
+// In its highest bits, which lanes of a sum may round wrongly on their way to float32.
+HOST_DEVICE Words2 doubtful(Doubles2 sum) {
+  const Words2 pattern = (Words2)sum, magnitude = pattern << 1;
+  const Words2 halfway = ((pattern & 0x1fffffff) ^ 0x10000000) - 1;
+  const Words2 below_normal = ((magnitude >> 53) - 897) & ~(magnitude - 1);
+  return halfway | below_normal;
+}
+
+static __attribute__((noinline)) F fma_by_lane(const F& a, const F& b, F c) {
+  for (int p = 0; p < 4; ++p) {
+    for (int i = 0; i < 4; ++i) {
+      c.part[p][i] = __builtin_fmaf(a.part[p][i], b.part[p][i], c.part[p][i]);
+    }
+  }
+  return c;
+}
+
+// a * b + c with one rounding, by float64: the product is exact there, and rounding the sum twice
+// errs only when its first rounding lands halfway between two floats or below the normal floats.
+// Vectors with such a lane are rare and are left to fmaf.
+HOST_DEVICE F fma(F a, F b, F c) {
+  F result;
+  Words2 doubt = {0, 0};
+  for (int p = 0; p < 4; ++p) {
+    Floats2 rounded[2];
+    for (int half = 0; half < 2; ++half) {
+      const Doubles2 sum =
+          half_of(a.part[p], half) * half_of(b.part[p], half) + half_of(c.part[p], half);
+      rounded[half] = __builtin_convertvector(sum, Floats2);
+      doubt |= doubtful(sum);
+    }
+    result.part[p] = __builtin_shufflevector(rounded[0], rounded[1], 0, 1, 2, 3);
+  }
+  const bool exact = int64_t(doubt[0] | doubt[1]) >= 0;
+  return __builtin_expect(exact, 1) ? result : fma_by_lane(a, b, c);
+}
+#endif
 
 // One bit a lane; false where either is NaN.
 HOST_DEVICE uint32_t mask_ge(F a, F b) {

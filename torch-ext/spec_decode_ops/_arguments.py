@@ -11,17 +11,16 @@ _OFFSETS = 1 << 60
 _MAX_FLOAT = torch.finfo(torch.float32).max
 
 
-def _is_number(value, kind):
-    # torch.SymInt and torch.SymFloat stand for numbers while a graph is compiled.
-    symbolic = torch.SymInt if kind is int else (torch.SymFloat, torch.SymInt)
-    return isinstance(value, (kind, symbolic)) and not isinstance(value, bool)
+# torch.SymInt and torch.SymFloat stand for numbers while a graph is compiled.
+_INTEGERS = (int, torch.SymInt)
+_REALS = (float, int, torch.SymFloat, torch.SymInt)
 
 
 def real(op, name, value, default, *, positive=False):
     """`value` as (number, tensor or None), where a real number is asked for."""
     if isinstance(value, torch.Tensor):
         return default, value
-    if not (_is_number(value, float) or _is_number(value, int)):
+    if isinstance(value, bool) or not isinstance(value, _REALS):
         raise TypeError(
             f"{op}: {name} is {value!r}, wanted a real number or a tensor of one a row"
         )
@@ -35,7 +34,7 @@ def integer(op, name, value, default=0):
     """`value` as (number, tensor or None), where an integer is asked for."""
     if isinstance(value, torch.Tensor):
         return default, value
-    if not _is_number(value, int):
+    if isinstance(value, bool) or not isinstance(value, _INTEGERS):
         raise TypeError(f"{op}: {name} is {value!r}, wanted an integer or a tensor of one a row")
     return value, None
 
@@ -62,7 +61,7 @@ def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_token
 def noise(op, seed, offset, device):
     """Seed and offset as an op's arguments; without a seed, one is drawn from torch's generator."""
     if seed is None:
-        seed = torch.empty(1, dtype=torch.int64, device=device).random_()
+        seed = torch.randint((1 << 63) - 1, (1,), dtype=torch.int64, device=device)
     seed, seeds = integer(op, "seed", seed)
     offset, offsets = integer(op, "offset", offset)
     if not 0 <= offset < _OFFSETS:

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SpeculativeDecoder: where its randomness comes from, and what it refuses."""
+
+import math
+import sys
+
+import pytest
+import torch
+from test_decoder import plain_sampling
+from toy_models import DRAFTS, OTHER, PROMPT, TARGET, VOCAB, soft_draft
+
+
+def sampler(sdo, draft=DRAFTS["other"], **options):
+    options = {"greedy": False, "inputs": "logits", **options}
+    target = TARGET.rows if options["inputs"] == "logits" else TARGET.probs
+    return sdo.SpeculativeDecoder(draft, target, k=3, **options)
+
+
+# ---- Randomness ----
+
+
+def test_torch_manual_seed_rules_where_no_seed_is_given(sdo):
+    decoder = sampler(sdo)
+    torch.manual_seed(5)
+    first, second = decoder.generate(PROMPT, 23), decoder.generate(PROMPT, 23)
+    assert first != second
+    torch.manual_seed(5)
+    assert [decoder.generate(PROMPT, 23) for _ in range(2)] == [first, second]
+
+
+@pytest.mark.parametrize("inputs", ["probs", "logits"])
+def test_a_generator_rules_where_it_is_given(sdo, inputs):
+    texts = []
+    for _ in range(2):
+        generator = torch.Generator().manual_seed(8)
+        before = torch.get_rng_state()
+        decoder = sampler(sdo, inputs=inputs, generator=generator)
+        texts.append([decoder.generate(PROMPT, 23) for _ in range(2)])
+        assert torch.equal(torch.get_rng_state(), before)
+    assert texts[0] == texts[1]
+    assert texts[0][0] != texts[0][1]
+
+
+def test_a_seed_touches_no_generator_and_may_be_any_int(sdo):
+    before = torch.get_rng_state()
+    for seed in (0, -1, 2**64 - 1, 2**70 + 3):
+        assert sampler(sdo, seed=seed).generate(PROMPT, 9) == plain_sampling(sdo, 9, seed, {})
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_greedy_decoding_touches_no_generator(sdo):
+    before = torch.get_rng_state()
+    sampler(sdo, greedy=True).generate(PROMPT, 9)
+    sampler(sdo, greedy=True, inputs="probs").generate(PROMPT, 9)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def calls_of_verify(sdo, monkeypatch, **options):
+    """(method, offset, draft tokens, whether draft rows came) of each round."""
+    module = sys.modules[sdo.SpeculativeDecoder.__module__]
+    calls, verify = [], module.verify
+
+    def spy(target, draft, tokens, **arguments):
+        calls.append((arguments["method"], arguments["offset"], tokens.shape[1], draft is not None))
+        return verify(target, draft, tokens, **arguments)
+
+    monkeypatch.setattr(module, "verify", spy)
+    sampler(sdo, seed=3, **options).generate(PROMPT, 15)
+    return calls
+
+
+def test_the_token_rule_uses_every_offset_once(sdo, monkeypatch):
+    soft = soft_draft(OTHER, 1)
+    calls = calls_of_verify(sdo, monkeypatch, draft=soft, method="token")
+    assert {method for method, *_ in calls} == {"token"}
+    used = [offset + i for _, offset, k, _ in calls for i in range(k + 1)]
+    assert used == list(range(len(used)))
+
+
+def test_soft_drafts_get_the_token_rule_and_others_the_coupled_one(sdo, monkeypatch):
+    soft = calls_of_verify(sdo, monkeypatch, draft=soft_draft(OTHER, 1))
+    assert {(method, rows) for method, _, k, rows in soft if k} == {("token", True)}
+    monkeypatch.undo()
+    hard = calls_of_verify(sdo, monkeypatch)
+    assert {(method, rows) for method, _, _, rows in hard} == {("coupled", False)}
+    assert [offset for _, offset, _, _ in hard] == sorted({offset for _, offset, _, _ in hard})
+    assert hard[0][1] == len(PROMPT)
+
+
+# ---- Refusals ----
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"k": -1}, ValueError, "k is -1, wanted 0 or more"),
+        ({"k": 2.0}, TypeError, "k is 2.0, wanted an integer"),
+        ({"k": True}, TypeError, "k is True, wanted an integer"),
+        ({"method": "block"}, ValueError, 'method is \'block\', wanted "token", "coupled"'),
+        ({"inputs": "scores"}, ValueError, 'inputs is \'scores\', wanted "probs" or "logits"'),
+        ({"seed": "7"}, TypeError, "seed is '7', wanted an integer"),
+        ({"eos_token_id": [1, 2.5]}, TypeError, "eos_token_id is 2.5, wanted an integer"),
+        ({"on_round": 3}, TypeError, "on_round is 3, wanted a callable"),
+        ({"temperature": math.nan}, ValueError, "temperature is nan, wanted a finite number"),
+        ({"top_p": "0.9"}, TypeError, "top_p is '0.9', wanted a real number"),
+        ({"repetition_penalty": 0.0}, ValueError, "repetition_penalty is 0.0, wanted a positive"),
+        ({"inputs": "probs", "top_p": 0.9}, ValueError, 'top_p is given with inputs="probs"'),
+        ({"inputs": "probs", "seed": 7}, ValueError, 'seed is given with inputs="probs"'),
+        ({"inputs": "probs", "method": "coupled"}, ValueError, "method is given with inputs"),
+        ({"greedy": True, "temperature": 0.7}, ValueError, "temperature is 0.7 with greedy=True"),
+        ({"seed": 7, "generator": torch.Generator()}, ValueError, "seed and generator are given"),
+    ],
+)
+def test_a_parameter_without_meaning_is_refused_at_once(sdo, options, error, text):
+    options = {"greedy": False, "inputs": "logits", **options}
+    with pytest.raises(error) as raised:
+        sdo.SpeculativeDecoder(DRAFTS["right"], TARGET.rows, **options)
+    assert text in str(raised.value)
+
+
+def test_callbacks_must_be_callable(sdo):
+    with pytest.raises(TypeError, match="draft_step is None, wanted a callable"):
+        sdo.SpeculativeDecoder(None, TARGET.rows)
+    with pytest.raises(TypeError, match="target_step is 'model', wanted a callable"):
+        sdo.SpeculativeDecoder(DRAFTS["right"], "model")
+
+
+@pytest.mark.parametrize("call", ["generate", "stream"])
+@pytest.mark.parametrize(
+    ("prompt", "max_new", "error", "text"),
+    [
+        ([], 5, ValueError, "prompt_ids is empty, wanted at least one token"),
+        (torch.empty(0, dtype=torch.int64), 5, ValueError, "prompt_ids is empty"),
+        ("text", 5, TypeError, "prompt_ids is a str, wanted a list of int"),
+        ([1, 2.5], 5, TypeError, "prompt_ids[1] is 2.5, wanted an integer"),
+        (torch.tensor([[1, 2]]), 5, ValueError, "torch.int64 of shape [1, 2], wanted a list"),
+        (torch.tensor([1.0]), 5, ValueError, "torch.float32 of shape [1], wanted a list"),
+        (PROMPT, -1, ValueError, "max_new is -1, wanted 0 or more"),
+        (PROMPT, 1.5, TypeError, "max_new is 1.5, wanted an integer"),
+    ],
+)
+def test_a_bad_call_is_refused_before_any_callback(sdo, call, prompt, max_new, error, text):
+    def never(*_):
+        raise AssertionError("called")
+
+    with pytest.raises(error) as raised:
+        getattr(sdo.SpeculativeDecoder(never, never), call)(prompt, max_new)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "text"),
+    [
+        (([1, 2, 3, 4], None), ValueError, "draft_step returned 4 tokens, wanted at most k = 3"),
+        ([1, 2, 3], TypeError, "draft_step returned a list of length 3, wanted (tokens, probs)"),
+        (None, TypeError, "draft_step returned a NoneType, wanted (tokens, probs)"),
+        (([1.5], None), TypeError, "draft_step: token 0 is 1.5, wanted an integer"),
+        (
+            (torch.ones(1, 2).long(), None),
+            ValueError,
+            "draft_step: its first result is torch.int64",
+        ),
+        ((7, None), TypeError, "draft_step: its first result is a int, wanted a list of int"),
+        (([1, 2], torch.ones(3, VOCAB)), ValueError, "rows of shape [3, 12], wanted [2, V]"),
+        (([1, 2], [[0.5] * VOCAB] * 2), TypeError, "draft_step returned rows as a list"),
+    ],
+)
+def test_what_a_draft_may_not_return(sdo, returned, error, text):
+    decoder = sampler(sdo, draft=lambda prefix, k: returned)
+    with pytest.raises(error) as raised:
+        decoder.generate(PROMPT, 9)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "text"),
+    [
+        (
+            torch.zeros(3, VOCAB),
+            ValueError,
+            "target_step returned rows of shape [3, 12], wanted [4,",
+        ),
+        (torch.zeros(1, 4, VOCAB), ValueError, "target_step returned rows of shape [1, 4, 12]"),
+        (None, TypeError, "target_step returned rows as a NoneType, wanted a tensor [4, V]"),
+    ],
+)
+def test_what_a_target_may_not_return(sdo, rows, error, text):
+    decoder = sdo.SpeculativeDecoder(DRAFTS["right"], lambda prefix, proposed: rows, k=3)
+    with pytest.raises(error) as raised:
+        decoder.generate(PROMPT, 9)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"inputs": "probs"}, {"greedy": True}, {"method": "token"}]
+)
+def test_a_row_that_holds_no_token_is_named_and_never_emitted(sdo, options):
+    empty = 0.0 if options.get("inputs") == "probs" else -math.inf
+    # The first maximum of a row of zeros is a token; of NaN there is none.
+    empty = math.nan if options.get("greedy") else empty
+
+    def target_step(prefix, proposed):
+        rows = TARGET.probs if options.get("inputs") == "probs" else TARGET.rows
+        rows = rows(prefix, proposed)
+        if len(prefix) <= 8 < len(prefix) + len(rows):
+            rows[8 - len(prefix)] = empty
+        return rows
+
+    decoder = sdo.SpeculativeDecoder(
+        DRAFTS["other"], target_step, k=3, **{"greedy": False, "inputs": "logits", **options}
+    )
+    emitted = []
+    with pytest.raises(ValueError, match="target_step: the row for position 8 holds no token"):
+        for tokens in decoder.stream(PROMPT, 23):
+            emitted += tokens
+    assert len(PROMPT) + len(emitted) <= 8
+    assert all(0 <= token < VOCAB for token in emitted)
+
+
+def test_an_exception_in_a_callback_passes_through(sdo):
+    class Stop(Exception):
+        pass
+
+    def fails(*_):
+        raise Stop
+
+    for draft, target in ((fails, TARGET.rows), (DRAFTS["right"], fails)):
+        with pytest.raises(Stop):
+            sdo.SpeculativeDecoder(draft, target, inputs="logits").generate(PROMPT, 5)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ops as torch sees them: schemas and fakes, torch.compile, threads."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+
+import cases
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounterWithBackend
+
+B, K, V = 3, 2, 40
+OFF = (1.0, 0, 1.0, 0.0, 1.0)  # temperature, top_k, top_p, min_p, repetition_penalty
+NO_FILTER_TENSORS = (None,) * 6  # prev_tokens and the twins of those five
+SEED = (7, 3)
+NO_SEED_TENSORS = (None, None)
+
+
+def filter_tensors():
+    return (
+        torch.zeros(B, 4, dtype=torch.int64),
+        torch.tensor([0.0, 0.7, 1.0]),
+        torch.tensor([5]),
+        torch.full((B,), 0.9, dtype=torch.float64),
+        torch.tensor([0.1]),
+        torch.tensor([1.0, 1.1, 1.2]),
+    )
+
+
+def seed_tensors():
+    return torch.arange(B), torch.tensor([5])
+
+
+def a_round():
+    g = torch.Generator().manual_seed(1)
+    target, draft = torch.randn(B, K + 1, V, generator=g), torch.randn(B, K, V, generator=g)
+    return target, draft, torch.randint(V, (B, K), generator=g)
+
+
+PARAMETERS = {
+    "scalars": lambda: (*OFF, *NO_FILTER_TENSORS),
+    "tensors": lambda: (*OFF, *filter_tensors()),
+}
+NOISE = {
+    "scalars": lambda: (*SEED, *NO_SEED_TENSORS),
+    "tensors": lambda: (*SEED, *seed_tensors()),
+}
+
+
+@pytest.fixture(scope="module")
+def ops(sdo):
+    return sdo._ops.ops
+
+
+@pytest.mark.kernels_ci
+@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize("shape", [(B, V), (0, V), (V,)])
+def test_opcheck_of_sample_and_filter_logits(ops, kind, shape):
+    if kind == "tensors" and shape != (B, V):
+        pytest.skip("the tensors are those of B rows")
+    logits = torch.randn(shape)
+    torch.library.opcheck(ops.filter_logits.default, (logits, *PARAMETERS[kind]()))
+    torch.library.opcheck(ops.sample.default, (logits, *PARAMETERS[kind](), *NOISE[kind]()))
+
+
+@pytest.mark.kernels_ci
+@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_opcheck_of_verify(ops, kind, coupled, deterministic):
+    target, draft, tokens = a_round()
+    for words in (None, torch.zeros(B, K + 1, dtype=torch.int64)):
+        arguments = (target, None if deterministic else draft, tokens, *PARAMETERS[kind]())
+        torch.library.opcheck(ops.verify.default, (*arguments, *NOISE[kind](), coupled, words))
+
+
+@pytest.mark.kernels_ci
+def test_opcheck_of_accept_and_verify_greedy(ops):
+    """Their results are numbers that depend on data, so nothing about them can be traced."""
+    checks = ("test_schema", "test_autograd_registration")
+    target, draft, tokens = (t[0] for t in a_round())
+    uniforms = torch.rand(K + 1, dtype=torch.float64)
+    for normalized in (False, True):
+        for q in (None, draft.softmax(-1)):
+            arguments = (target.softmax(-1), q, tokens, uniforms, normalized)
+            torch.library.opcheck(ops.accept.default, arguments, test_utils=checks)
+    torch.library.opcheck(ops.verify_greedy.default, (target, tokens), test_utils=checks)
+
+
+# ---- torch.compile ----
+
+
+def compiled(function):
+    torch.compiler.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    return torch.compile(function, backend=counter, fullgraph=True), counter
+
+
+def test_20_offsets_compile_to_at_most_2_graphs(sdo):
+    logits = cases.rows("normal", B, V)
+    function, counter = compiled(
+        lambda x, offset: sdo.sample(x, 0.8, 20, 0.9, 0.01, seed=5, offset=offset)
+    )
+    for offset in range(20):
+        token = function(logits, offset)
+        eager = sdo.sample(logits, 0.8, 20, 0.9, 0.01, seed=5, offset=offset)
+        assert torch.equal(token, eager)
+    assert counter.frame_count <= 2
+
+
+def test_20_seeds_and_top_ks_compile_to_at_most_2_graphs(sdo):
+    logits = cases.rows("normal", B, V)
+    function, counter = compiled(lambda x, n: sdo.sample(x, seed=n, offset=3 * n, top_k=n + 2))
+    for n in range(20):
+        eager = sdo.sample(logits, seed=n, offset=3 * n, top_k=n + 2)
+        assert torch.equal(function(logits, n), eager)
+    assert counter.frame_count <= 2
+
+
+def test_parameters_in_tensors_compile_to_1_graph(sdo):
+    logits = cases.rows("normal", B, V)
+    function, counter = compiled(
+        lambda x, t, p, seed, offset: sdo.sample(x, t, top_p=p, seed=seed, offset=offset)
+    )
+    for n in range(20):
+        arguments = torch.tensor([0.1 * n]), torch.full((B,), 1 - n / 40)
+        noise = torch.arange(B) + n, torch.tensor([n])
+        t, p = arguments
+        eager = sdo.sample(logits, t, top_p=p, seed=noise[0], offset=noise[1])
+        assert torch.equal(function(logits, *arguments, *noise), eager)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("method", ["token", "coupled"])
+def test_verify_over_20_offsets_compiles_to_at_most_2_graphs(sdo, method):
+    target, draft, tokens = a_round()
+
+    def verify(target, draft, tokens, offset):
+        return sdo.verify(target, draft, tokens, 0.9, seed=5, offset=offset, method=method)
+
+    function, counter = compiled(verify)
+    for offset in range(20):
+        eager = verify(target, draft, tokens, offset)
+        for a, b in zip(function(target, draft, tokens, offset), eager):
+            assert torch.equal(a, b)
+    assert counter.frame_count <= 2
+
+
+def test_filter_logits_compiles_with_moving_batch_sizes(sdo):
+    function, counter = compiled(lambda x: sdo.filter_logits(x, 0.7, top_k=5))
+    for batch in range(2, 12):
+        logits = cases.rows("normal", batch, V)
+        assert cases.same_bits(function(logits), sdo.filter_logits(logits, 0.7, top_k=5))
+    assert counter.frame_count <= 2
+
+
+def test_a_missing_seed_is_drawn_anew_at_each_compiled_call(sdo):
+    logits = torch.zeros(B, 50257)
+    function, _ = compiled(lambda x: sdo.sample(x))
+    tokens = [tuple(function(logits).tolist()) for _ in range(4)]
+    assert len(set(tokens)) == 4
+
+
+# ---- Threads ----
+
+
+def test_the_number_of_threads_does_not_matter(sdo):
+    logits = cases.rows("flat", 12, 50257)
+    target = logits.view(4, 3, 50257)
+    tokens = target[:, :2].argmax(-1)
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for n in (1, 2, 3):
+            torch.set_num_threads(n)
+            results.append(
+                (
+                    *sdo.sample(logits, seed=3, top_p=0.9).tolist(),
+                    *sdo.filter_logits(logits, top_k=50).flatten().tolist(),
+                    *sdo.verify(target, None, tokens, seed=3)[1].flatten().tolist(),
+                )
+            )
+    finally:
+        torch.set_num_threads(threads)
+    assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_computes_on_its_own(sdo):
+    """Torch's threads do not survive a fork: a child that waits for them hangs."""
+    logits = cases.rows("flat", 12, 50257)
+    tokens = sdo.sample(logits, seed=3, top_p=0.9).tolist()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(
+        target=lambda: queue.put(sdo.sample(logits, seed=3, top_p=0.9).tolist())
+    )
+    child.start()
+    try:
+        assert queue.get(timeout=60) == tokens
+    finally:
+        child.kill()
+
+
+SAMPLE_IN_A_PROCESS = """
+import importlib, sys, torch
+sys.path.insert(0, sys.argv[1])
+sdo = importlib.import_module(sys.argv[2])
+print(sdo.sample(torch.linspace(0, 1, 50).expand(4, 50), seed=7).tolist())
+"""
+
+
+def sample_with_target(sdo, target):
+    command = [sys.executable, "-c", SAMPLE_IN_A_PROCESS]
+    return subprocess.run(
+        [*command, *os.path.split(os.path.dirname(sdo.__file__))],
+        env={**os.environ, "SPEC_DECODE_OPS_CPU_TARGET": target},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_cpu_target_can_be_forced(sdo):
+    tokens = sdo.sample(torch.linspace(0, 1, 50).expand(4, 50), seed=7).tolist()
+    assert sample_with_target(sdo, "scalar").stdout == f"{tokens}\n"
+
+
+def test_an_unknown_cpu_target_is_refused_with_those_there_are(sdo):
+    run = sample_with_target(sdo, "avx9")
+    assert run.returncode != 0
+    assert 'SPEC_DECODE_OPS_CPU_TARGET: this machine has no target "avx9" (have: ' in run.stderr
+    assert "scalar" in run.stderr
+
+
+def test_a_callers_rounding_mode_for_subnormals_does_not_matter(sdo):
+    logits = cases.rows("normal", 4, 999) * 1e-41
+    plain = sdo.filter_logits(logits, 1e-41, top_p=0.9)
+    assert plain.isfinite().sum() < 4 * 999
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this machine cannot flush denormals")
+    try:
+        flushed = sdo.filter_logits(logits, 1e-41, top_p=0.9)
+        tokens = sdo.sample(logits, 1e-41, seed=1)
+        assert torch.set_flush_denormal(True)  # the caller's setting is still there
+        assert float(torch.tensor(1e-41) * 1) == 0.0
+    finally:
+        torch.set_flush_denormal(False)
+    assert cases.same_bits(plain, flushed)
+    assert torch.equal(tokens, sdo.sample(logits, 1e-41, seed=1))
