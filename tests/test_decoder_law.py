@@ -6,56 +6,66 @@ import itertools
 import fit
 import pytest
 import torch
-from toy_models import ToyModel, soft_draft
+from toy_models import ToyModel
 
-LAW_VOCAB, LAW_LENGTH, CONTINUATIONS = 3, 3, 20_000
-LAW_TARGET = ToyModel(5, LAW_VOCAB, 1.0)
-LAW_DRAFT = ToyModel(6, LAW_VOCAB, 1.0)
+VOCAB, LENGTH, CONTINUATIONS = 3, 3, 20_000
+TARGET, DRAFT = ToyModel(5, VOCAB, 1.0), ToyModel(6, VOCAB, 1.0)
+PROMPT = [1, 2]
+CHAIN = {"temperature": 1.3, "top_p": 0.9}
 
 
-def continuation_law(chain, sdo):
+def filtered_probs(sdo, model, text, chain):
+    return sdo.filter_logits(model.row(text), **chain).double().softmax(-1)
+
+
+def law(sdo, chain):
     """The probability of each continuation under the target, by enumeration."""
-    law = []
-    for text in itertools.product(range(LAW_VOCAB), repeat=LAW_LENGTH):
+    probabilities = []
+    for continuation in itertools.product(range(VOCAB), repeat=LENGTH):
         p = 1.0
-        for i, token in enumerate(text):
-            row = sdo.filter_logits(LAW_TARGET.row([1, 2, *text[:i]]), **chain)
-            p *= float(row.double().softmax(-1)[token])
-        law.append(p)
-    return torch.tensor(law)
+        for i, token in enumerate(continuation):
+            text = [*PROMPT, *continuation[:i]]
+            p *= float(filtered_probs(sdo, TARGET, text, chain)[token])
+        probabilities.append(p)
+    return torch.tensor(probabilities)
 
 
-def misfit_of(decoder, law):
-    counts = torch.zeros(LAW_VOCAB**LAW_LENGTH)
-    for _ in range(CONTINUATIONS):
-        a, b, c = decoder.generate([1, 2], LAW_LENGTH)[2:]
-        counts[(a * LAW_VOCAB + b) * LAW_VOCAB + c] += 1
-    return fit.misfit(counts, law)
-
-
-def law_decoder(sdo, told, inputs, **chain):
-    """Drafts are drawn from LAW_DRAFT, and the verifier is told `told(rows)`."""
-    honest = soft_draft(LAW_DRAFT, 1, as_logits=inputs == "logits")
+def misfit(sdo, inputs, chain, told=lambda rows: rows):
+    """Of continuations whose drafts are drawn from DRAFT, while the verifier is told
+    `told(draft rows)`."""
+    g = torch.Generator().manual_seed(1)
 
     def draft_step(prefix, k):
-        tokens, rows = honest(prefix, k)
-        return tokens, told(rows)
+        text = list(prefix)
+        for _ in range(k):
+            p = filtered_probs(sdo, DRAFT, text, chain)
+            text.append(int(torch.multinomial(p, 1, generator=g)))
+        tokens = text[len(prefix) :]
+        rows = DRAFT.rows if inputs == "logits" else DRAFT.probs
+        return tokens, told(rows(prefix, tokens[:-1]))
 
-    randomness = {"generator": torch.Generator().manual_seed(3)}
-    target = LAW_TARGET.rows if inputs == "logits" else LAW_TARGET.probs
-    return sdo.SpeculativeDecoder(
-        draft_step, target, k=2, greedy=False, inputs=inputs, **randomness, **chain
+    decoder = sdo.SpeculativeDecoder(
+        draft_step,
+        TARGET.rows if inputs == "logits" else TARGET.probs,
+        k=2,
+        greedy=False,
+        inputs=inputs,
+        generator=torch.Generator().manual_seed(3),
+        **chain,
     )
+    counts = torch.zeros(VOCAB**LENGTH)
+    for _ in range(CONTINUATIONS):
+        a, b, c = decoder.generate(PROMPT, LENGTH)[len(PROMPT) :]
+        counts[(a * VOCAB + b) * VOCAB + c] += 1
+    return fit.misfit(counts, law(sdo, chain))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inputs", ["probs", "logits"])
-def test_sampled_continuations_follow_the_target(sdo, inputs):
-    decoder = law_decoder(sdo, lambda rows: rows, inputs)
-    assert misfit_of(decoder, continuation_law({}, sdo)) < 1
+@pytest.mark.parametrize(("inputs", "chain"), [("probs", {}), ("logits", CHAIN)])
+def test_continuations_follow_the_target(sdo, inputs, chain):
+    assert misfit(sdo, inputs, chain) < 1
 
 
 @pytest.mark.slow
-def test_sampled_continuations_reject_a_soft_draft_that_claims_to_be_deterministic(sdo):
-    decoder = law_decoder(sdo, lambda rows: None, "probs")
-    assert misfit_of(decoder, continuation_law({}, sdo)) > 1
+def test_the_fit_rejects_drafts_that_were_drawn_from_another_law_than_told(sdo):
+    assert misfit(sdo, "probs", {}, told=torch.ones_like) > 1

@@ -39,7 +39,8 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
     const int64_t grain = (kTokensPerThread + tokens_per_row - 1) / tokens_per_row;
     torch::stable::parallel_for(0, rows, grain, work);
   }
-  if (out_of_memory) throw std::runtime_error("spec_decode_ops: no memory for the workspace of a row");
+  if (out_of_memory)
+    throw std::runtime_error("spec_decode_ops: no memory for the workspace of a row");
 }
 
 }  // namespace

@@ -54,8 +54,9 @@ FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter) {
   call.rows = rows;
   call.params = {nullptr, args.logits(logits, "logits", dims), args.filter(filter, rows)};
   const int64_t vocab = call.params.logits.vocab;
-  call.out = new_tensor(logits, dims == 2 ? std::vector<int64_t>{rows, vocab}
-                                          : std::vector<int64_t>{vocab}, ScalarType::Float);
+  call.out = new_tensor(logits,
+                        dims == 2 ? std::vector<int64_t>{rows, vocab} : std::vector<int64_t>{vocab},
+                        ScalarType::Float);
   call.params.out = data<float>(call.out);
   return call;
 }

@@ -76,7 +76,8 @@ void TensorArgs::fail(const std::string& name, const std::string& given,
 
 void TensorArgs::require_same_device(const Tensor& tensor, const char* name) const {
   if (same_device(tensor, leader_)) return;
-  fail(name, describe(tensor), std::string("the device of ") + leader_name_ + ", " + device_text(leader_));
+  fail(name, describe(tensor),
+       std::string("the device of ") + leader_name_ + ", " + device_text(leader_));
 }
 
 void TensorArgs::require_shape(const Tensor& tensor, const char* name,
@@ -128,8 +129,10 @@ Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims) 
     fail(name, describe(tensor), "a vocabulary of 1 to 1048576 tokens in the last dimension");
   }
   if (vocab > 1 && tensor.stride(dims - 1) != 1) {
-    fail(name, describe(tensor) + " with stride " + std::to_string(tensor.stride(dims - 1)) +
-                   " in the last dimension", "stride 1 there; the other strides are free");
+    fail(name,
+         describe(tensor) + " with stride " + std::to_string(tensor.stride(dims - 1)) +
+             " in the last dimension",
+         "stride 1 there; the other strides are free");
   }
   logits.vocab = vocab;
   logits.position_stride = dims >= 2 ? tensor.stride(dims - 2) : 0;
@@ -175,8 +178,7 @@ PerRowReal TensorArgs::per_row_real(double scalar, const MaybeTensor& tensor, co
 
 FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
   FilterSet set{};
-  set.temperature =
-      per_row(float(args.temperature), args.temperature_tensor, "temperature", rows);
+  set.temperature = per_row(float(args.temperature), args.temperature_tensor, "temperature", rows);
   set.top_k = per_row(args.top_k, args.top_k_tensor, "top_k", rows);
   set.top_p = per_row_real(args.top_p, args.top_p_tensor, "top_p", rows);
   set.min_p = per_row_real(args.min_p, args.min_p_tensor, "min_p", rows);

@@ -6,9 +6,9 @@
 
 #include "tensor_args.h"
 
-#define FILTER_ARGUMENTS                                                                       \
-  double temperature, int64_t top_k, double top_p, double min_p, double repetition_penalty,    \
-      MaybeTensor prev_tokens, MaybeTensor temperature_tensor, MaybeTensor top_k_tensor,       \
+#define FILTER_ARGUMENTS                                                                    \
+  double temperature, int64_t top_k, double top_p, double min_p, double repetition_penalty, \
+      MaybeTensor prev_tokens, MaybeTensor temperature_tensor, MaybeTensor top_k_tensor,    \
       MaybeTensor top_p_tensor, MaybeTensor min_p_tensor, MaybeTensor repetition_penalty_tensor
 #define NOISE_ARGUMENTS \
   int64_t seed, int64_t offset, MaybeTensor seed_tensor, MaybeTensor offset_tensor

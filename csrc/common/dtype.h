@@ -20,7 +20,8 @@ HOST_DEVICE float widen(float x) { return x; }
 HOST_DEVICE float widen(BFloat16 x) { return bits_float(uint32_t(x.bits) << 16); }
 
 // Moves exponent and fraction into place and lets one exact multiplication rebias the exponent:
-// 2^112 = 2^(127 - 15). Subnormal halves come out normal; infinities and NaNs get their exponent back.
+// 2^112 = 2^(127 - 15). Subnormal halves come out normal; infinities and NaNs get their exponent
+// back.
 HOST_DEVICE float widen(Half x) {
   const uint32_t magnitude = uint32_t(x.bits & 0x7fffu) << 13;
   const uint32_t special = (x.bits & 0x7c00u) == 0x7c00u ? 0x7f800000u : 0u;

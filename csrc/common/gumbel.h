@@ -56,7 +56,8 @@ HOST_DEVICE Score exact_sum(float y, float g) {
   return {high, add(sub(y, from_y), sub(g, from_g))};
 }
 
-// Whether a token with score a is drawn rather than one with score b; equal scores go to the lower id.
+// Whether a token with score a is drawn rather than one with score b; equal scores go to the lower
+// id.
 HOST_DEVICE bool beats(Score a, int32_t a_token, Score b, int32_t b_token) {
   if (a.high != b.high) return a.high > b.high;
   if (a.low != b.low) return a.low > b.low;

@@ -57,10 +57,10 @@ struct Tokens {
 };
 
 struct Logits {
-  const void* data;     // [rows, positions, vocab]; nullptr: none
+  const void* data;  // [rows, positions, vocab]; nullptr: none
   DType dtype;
   int64_t row_stride, position_stride;
-  int64_t vocab;        // 1 .. 2^20
+  int64_t vocab;  // 1 .. 2^20
 };
 
 struct FilterSet {

@@ -29,13 +29,9 @@ HOST_DEVICE Wide add(Wide a, Wide b) {
 }
 
 // requires a >= b
-HOST_DEVICE Wide sub(Wide a, Wide b) {
-  return {a.high - b.high - (a.low < b.low), a.low - b.low};
-}
+HOST_DEVICE Wide sub(Wide a, Wide b) { return {a.high - b.high - (a.low < b.low), a.low - b.low}; }
 
-HOST_DEVICE bool less(Wide a, Wide b) {
-  return a.high != b.high ? a.high < b.high : a.low < b.low;
-}
+HOST_DEVICE bool less(Wide a, Wide b) { return a.high != b.high ? a.high < b.high : a.low < b.low; }
 
 HOST_DEVICE bool is_zero(Wide a) { return (a.high | a.low) == 0; }
 

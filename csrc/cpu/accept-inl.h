@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // verify_greedy and accept: verification of ready probability rows.
 //
-// A row's masses are its values in units of 2^(E - 43), 2^E the power of two at or above its largest
-// value, and their sum stands for 1: rows need not be normalised. Rows that are (`normalized`) are
-// taken in units of 2^-60 without summing them.
+// A row's masses are its values in units of 2^(E - 43), 2^E the power of two at or above its
+// largest value, and their sum stands for 1: rows need not be normalised. Rows that are
+// (`normalized`) are taken in units of 2^-60 without summing them.
 #pragma once
 
 #include "cpu/law-inl.h"
@@ -41,7 +41,8 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
                                    Workspace& work) {
   const int64_t drafts = p.drafted.length;
   const int64_t drafted =
-      position < drafts ? p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride] : -1;
+      position < drafts ? p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride]
+                        : -1;
   const Row target_row = probability_row(p.target, row, position, work.target);
   if (!p.uniforms) {
     return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);

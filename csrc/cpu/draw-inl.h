@@ -52,8 +52,8 @@ inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut&
     if (first >= row.vocab()) return;
     const Words words = draw_words(place, Purpose::kSample, uint32_t(first / kTokensPerBlock));
     for (int half = 0; half < 2; ++half) {
-      const uint64_t bytes = half ? uint64_t(words.w2) << 32 | words.w3
-                                  : uint64_t(words.w0) << 32 | words.w1;
+      const uint64_t bytes =
+          half ? uint64_t(words.w2) << 32 | words.w3 : uint64_t(words.w0) << 32 | words.w1;
       // Its lowest set bit is exact, and bits above a zero byte may be wrong: each is looked at.
       uint64_t zeros = (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
       for (; zeros; zeros &= zeros - 1) {

@@ -14,7 +14,8 @@ inline void filter_row(const Penalised& logits, const Filter& filter, float* out
     float buffer[kTile];
     for (int t = 0; t < row.tiles(); ++t) {
       const float* x = row.tile(t, buffer);
-      const int first = t * kTile, count = row.vocab() - first < kTile ? row.vocab() - first : kTile;
+      const int first = t * kTile,
+                count = row.vocab() - first < kTile ? row.vocab() - first : kTile;
       for (int i = 0; i < count; ++i) {
         const float y = quotient(x[i], filter.temperature);
         out[first + i] = y == y ? y : -kInfinity;

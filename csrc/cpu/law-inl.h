@@ -14,8 +14,8 @@ constexpr int kNormalizedBits = 60;
 struct Law {
   enum Kind { kSoftmax, kSelection, kProbabilities, kOneToken };
   Kind kind;
-  uint64_t total;  // the denominator of every mass: the sum of masses, or what stands for it
-  const Row* row;  // of the first three kinds; its space.tile_sum holds the mass of each tile
+  uint64_t total;       // the denominator of every mass: the sum of masses, or what stands for it
+  const Row* row;       // of the first three kinds; its space.tile_sum holds the mass of each tile
   MassScale scale;      // kSoftmax
   Selection selection;  // kSelection
   int exponent;         // kProbabilities: masses are in units of 2^(exponent - 43), or,
@@ -91,8 +91,8 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
     if (law.token / kTile == t) out[law.token % kTile] = law.token_mass;
   } else if (law.kind == Law::kSelection) {
     const RowSpace& space = law.row->space();
-    for (int e = entry_from(law, t * kTile);
-         e < law.selection.count && space.id[e] / kTile == t; ++e) {
+    for (int e = entry_from(law, t * kTile); e < law.selection.count && space.id[e] / kTile == t;
+         ++e) {
       out[space.id[e] % kTile] = space.mass[e];
     }
   }
@@ -171,7 +171,8 @@ inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Wor
   return token >= 0 ? token : draw_from_law(p, fraction, work);
 }
 
-// What a position makes of its draft token: it is accepted, or `token` is emitted and the round ends.
+// What a position makes of its draft token: it is accepted, or `token` is emitted and the round
+// ends.
 struct Verdict {
   bool accepted;
   int token;

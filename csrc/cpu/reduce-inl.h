@@ -73,10 +73,27 @@ inline uint64_t tile_mass(const float* x, const WeightOf& weight_of) {
   return join_mass(sum_of(units), sum_of(rest));
 }
 
+// The same sum over the tokens from `floor` up.
+template <class WeightOf>
+inline uint64_t tile_mass_from(const float* x, const WeightOf& weight_of, float floor,
+                               uint64_t& whole) {
+  I units = set1(0), rest = units, all_units = units, all_rest = units;
+  for (int i = 0; i < kTile; i += kLanes) {
+    const F v = load(x + i), e = weight_of(v);
+    const I u = mass_units(e), r = mass_rest(e);
+    all_units = add(all_units, u);
+    all_rest = add(all_rest, r);
+    units = add(units, where_ge(v, set1(floor), u));
+    rest = add(rest, where_ge(v, set1(floor), r));
+  }
+  whole = join_mass(sum_of(all_units), sum_of(all_rest));
+  return join_mass(sum_of(units), sum_of(rest));
+}
+
 // The weight of a logit: exp((x - M)/T).
 struct SoftmaxWeight {
   MassScale scale;
-  F operator()(F x) const { return weight(x, scale); }
+  HOST_DEVICE_MEMBER F operator()(F x) const { return weight(x, scale); }
 };
 
 // The weight of a probability p: p / 2^E, so that its mass is fixed_point(p, 43 - E, 43). Two exact
@@ -85,7 +102,9 @@ struct ProbabilityWeight {
   float first, second;
   explicit ProbabilityWeight(int exponent)
       : first(power_of_two(-exponent / 2)), second(power_of_two(-exponent - -exponent / 2)) {}
-  F operator()(F p) const { return mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second)); }
+  HOST_DEVICE_MEMBER F operator()(F p) const {
+    return mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second));
+  }
 
  private:
   static float power_of_two(int exponent) { return bits_float(uint32_t(exponent + 127) << 23); }

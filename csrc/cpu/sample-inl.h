@@ -2,7 +2,7 @@
 // sample: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax draw, a row at a time.
 #pragma once
 
-#include "cpu/draw-inl.h"
+#include "cpu/nucleus-inl.h"
 
 namespace spec_decode_ops {
 namespace {
@@ -22,7 +22,8 @@ struct History {
 };
 
 inline History history(const Tokens& previous, int64_t row) {
-  return {previous.ids + row * previous.row_stride, previous.length, previous.stride, nullptr, 0, 0};
+  return {
+      previous.ids + row * previous.row_stride, previous.length, previous.stride, nullptr, 0, 0};
 }
 
 // The row's penalised logits with its finite maximum; -inf in an empty row.
@@ -48,12 +49,20 @@ struct Penalised {
 // Up to here drawing from the kept list is cheaper than going over the row's noise.
 constexpr int kShortSelection = 1024;
 
+inline bool only_top_p(const Filter& filter, int64_t vocab) {
+  return (filter.top_k <= 0 || filter.top_k >= vocab) && filter.min_p <= 0.0;
+}
+
 inline int sample_row(const Penalised& logits, const Filter& filter, const Place& place,
                       Workspace& work) {
   const Row& row = logits.row;
   if (greedy(filter) || logits.max == -kInfinity) return first_maximum(row, logits.max);
   if (keeps_everything(filter, row.vocab())) {
     return draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
+  }
+  if (only_top_p(filter, row.vocab()) && filter.top_p >= kAskFrom) {
+    const int token = draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
+    if (in_nucleus(row, logits.max, token, filter.temperature, filter.top_p)) return token;
   }
   const Selection selection = select(row, logits.max, filter, false, work);
   if (selection.count <= kShortSelection) return draw_from_selection(row.space(), selection, place);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tokens of a row the filters keep (common/prefix_filter.h), by selection and not by sorting.
 //
-// A floor on the logits leaves few candidates: with top-k, the k-th largest of the row's lane maxima
-// is a lower bound of its k-th largest logit; with min-p alone, tokens far under the bound cannot
-// stay; with top-p, tokens without mass cannot. What decides then runs over the candidates.
+// A floor on the logits leaves few candidates: with top-k, the k-th largest of the row's lane
+// maxima is a lower bound of its k-th largest logit; with min-p alone, tokens far under the bound
+// cannot stay; with top-p, tokens without mass cannot. What decides then runs over the candidates.
 #pragma once
 
 #include "common/gumbel.h"
@@ -136,8 +136,8 @@ inline void keep_top_p(Selection& selection, double top_p, RowSpace& space, Work
   for (int i = 0; i < selection.count; ++i) total += space.mass[i];
   fill_keys(space, selection.count, work.key);
   const auto mass_of = [&](int i) { return space.mass[i]; };
-  const Crossing last = find_crossing(work.key, selection.count, top_p_quota(top_p, total), mass_of,
-                                      work.index);
+  const Crossing last =
+      find_crossing(work.key, selection.count, top_p_quota(top_p, total), mass_of, work.index);
   apply(selection, {key_value(last.key), space.id[last.entry] + 1}, space, true);
 }
 

@@ -8,13 +8,26 @@
 namespace spec_decode_ops {
 namespace {
 
-constexpr const Target* kBestFirst[] = {&kScalar};
+constexpr const Target* kBestFirst[] = {
+#if defined(__x86_64__)
+    &kAvx2,
+#endif
+    &kScalar,
+};
+
+// Asked here, in code for any machine, and not in a target's own.
+bool supported(const Target& candidate) {
+#if defined(__x86_64__)
+  if (&candidate == &kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+  return &candidate == &kScalar;
+}
 
 const Target& choose() {
   const char* wanted = std::getenv("SPEC_DECODE_OPS_CPU_TARGET");
   std::string have;
   for (const Target* candidate : kBestFirst) {
-    if (!candidate->supported()) continue;
+    if (!supported(*candidate)) continue;
     if (!wanted || !*wanted || std::string(wanted) == candidate->name) return *candidate;
     have += (have.empty() ? "" : ", ") + std::string(candidate->name);
   }

@@ -11,7 +11,6 @@ namespace spec_decode_ops {
 
 struct Target {
   const char* name;
-  bool (*supported)();
   void (*sample)(const SampleParams&, int64_t first_row, int64_t last_row);
   void (*filter_logits)(const FilterParams&, int64_t first_row, int64_t last_row);
   void (*verify)(const VerifyParams&, int64_t first_row, int64_t last_row);
@@ -19,6 +18,9 @@ struct Target {
 };
 
 extern const Target kScalar;
+#if defined(__x86_64__)
+extern const Target kAvx2;
+#endif
 
 // The best target of this machine, or the one that SPEC_DECODE_OPS_CPU_TARGET names; chosen at the
 // first call. Throws std::runtime_error on a name that this machine has not.

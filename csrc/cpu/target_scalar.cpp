@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scalar target: the kernels in plain C++, for any machine.
 #include "cpu/target.h"
-#include "cpu/vec_scalar.h"
+#include "cpu/vec_generic.h"
 
-#include "cpu/accept-inl.h"
-#include "cpu/filter-inl.h"
-#include "cpu/sample-inl.h"
-#include "cpu/verify-inl.h"
+// The kernels use the vocabulary above.
+#include "cpu/kernels-inl.h"
 
 namespace spec_decode_ops {
-namespace {
 
-bool supported() { return true; }
-
-}  // namespace
-
-const Target kScalar = {"scalar", supported, sample, filter_logits, verify, accept};
+const Target kScalar = {"scalar", sample, filter_logits, verify, accept};
 
 }  // namespace spec_decode_ops

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify: speculative sampling from logits (common/accept.h), and the coupled rule. Rows are read in
-// order and no further than the first rejection.
+// verify: speculative sampling from logits (common/accept.h), and the coupled rule. Rows are read
+// in order and no further than the first rejection.
 //
-// Coupled (Daliri et al. 2024): position i emits what `sample` would draw there from the target, and
-// the draft goes on while it agrees. The output is plain sampling, token for token.
+// Coupled (Daliri et al. 2024): position i emits what `sample` would draw there from the target,
+// and the draft goes on while it agrees. The output is plain sampling, token for token.
 #pragma once
 
 #include "cpu/law-inl.h"

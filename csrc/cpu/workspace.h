@@ -9,8 +9,8 @@
 
 namespace spec_decode_ops {
 
-constexpr int kTile = 512;   // tokens
-constexpr int kLanes = 16;   // tokens a vector step handles, on every target
+constexpr int kTile = 512;  // tokens
+constexpr int kLanes = 16;  // tokens a vector step handles, on every target
 constexpr int kMaxTiles = (1 << 20) / kTile;
 
 // What reading one row needs. Arrays of `capacity` tokens, or of a value a tile.
@@ -37,8 +37,8 @@ class Workspace {
   void reserve(int64_t vocab);
 
   RowSpace target{}, draft{};
-  uint32_t* key = nullptr;    // [capacity] scratch of a selection
-  int32_t* index = nullptr;   // [capacity]
+  uint32_t* key = nullptr;      // [capacity] scratch of a selection
+  int32_t* index = nullptr;     // [capacity]
   Wide* tile_weight = nullptr;  // [tiles]
 
  private:

@@ -2,11 +2,14 @@
 """The last step of every decoding loop: logits to tokens, exactly and reproducibly."""
 
 from . import reference
-from .decoder import SpeculativeDecoder
+from .decoder import DecodeStats, SpeculativeDecoder
 from .sample import filter_logits, sample
-from .verify import _accept_with_uniforms, _verify_with_words, accept, verify, verify_greedy
+from .verify import _accept_with_uniforms as _accept_with_uniforms
+from .verify import _verify_with_words as _verify_with_words
+from .verify import accept, verify, verify_greedy
 
 __all__ = [
+    "DecodeStats",
     "SpeculativeDecoder",
     "accept",
     "filter_logits",

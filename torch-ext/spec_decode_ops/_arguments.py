@@ -21,9 +21,7 @@ def real(op, name, value, default, *, positive=False):
     if isinstance(value, torch.Tensor):
         return default, value
     if isinstance(value, bool) or not isinstance(value, _REALS):
-        raise TypeError(
-            f"{op}: {name} is {value!r}, wanted a real number or a tensor of one a row"
-        )
+        raise TypeError(f"{op}: {name} is {value!r}, wanted a real number or a tensor of one a row")
     if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (positive and value <= 0):
         wanted = "a positive finite number" if positive else "a finite number"
         raise ValueError(f"{op}: {name} is {value}, wanted {wanted}")

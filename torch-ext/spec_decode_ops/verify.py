@@ -162,9 +162,7 @@ def _verify(
     if validate:
         _validate(target_logits, draft_logits, draft_tokens, chain[-1])
     coupled = method == "coupled"
-    return ops.verify(
-        target_logits, draft_logits, draft_tokens, *filters, *place, coupled, words
-    )
+    return ops.verify(target_logits, draft_logits, draft_tokens, *filters, *place, coupled, words)
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector vocabulary of the scalar target: 16 lanes in plain C++, as four of the compiler's
-// generic 16-byte vectors. A port to an instruction set defines the same names.
+// The vector vocabulary in plain C++: 16 lanes, as four of the compiler's generic 16-byte vectors,
+// which it maps to what the target has. A port to an instruction set defines the same names.
+// A target that has FMA where the compiler's own macros cannot tell says TARGET_HAS_FMA.
 #pragma once
 
 #include <cstring>
@@ -32,8 +33,8 @@ struct I {
   Ints4 part[4];
 };
 
-#define EACH_PART(Result, ...)                        \
-  Result result;                                      \
+#define EACH_PART(Result, ...)                                \
+  Result result;                                              \
   for (int p = 0; p < 4; ++p) result.part[p] = (__VA_ARGS__); \
   return result
 
@@ -60,13 +61,11 @@ HOST_DEVICE I bits_above(F a, float base) {
 }
 
 // The larger of the two; b where a is NaN.
-HOST_DEVICE F larger(F a, F b) {
-  EACH_PART(F, a.part[p] > b.part[p] ? a.part[p] : b.part[p]);
-}
+HOST_DEVICE F larger(F a, F b) { EACH_PART(F, a.part[p] > b.part[p] ? a.part[p] : b.part[p]); }
 
 #undef EACH_PART
 
-#if defined(__FP_FAST_FMAF)
+#if defined(TARGET_HAS_FMA) || defined(__FP_FAST_FMAF)
 HOST_DEVICE F fma(F a, F b, F c) {
   for (int p = 0; p < 4; ++p) {
     for (int i = 0; i < 4; ++i) {
@@ -132,6 +131,12 @@ HOST_DEVICE uint32_t mask_ge(F a, F b) {
     mask |= uint32_t(hit[0] | hit[1] | hit[2] | hit[3]) << (4 * p);
   }
   return mask;
+}
+
+// value in the lanes where a >= b, 0 elsewhere.
+HOST_DEVICE I where_ge(F a, F b, I value) {
+  for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] >= b.part[p];
+  return value;
 }
 
 HOST_DEVICE bool any_ge(F a, F b) {

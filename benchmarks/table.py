@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole public calls beside eager torch, as a Markdown table: `python benchmarks/table.py`.
+
+Ours and eager run in turn, so that a change of the machine's speed hits both; medians are given,
+and their ratio is what to quote.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+import kernels
+import torch
+from cases import cases
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def microseconds(call):
+    start = time.perf_counter()
+    call()
+    return (time.perf_counter() - start) * 1e6
+
+
+def medians(ours, eager, runs):
+    for call in (ours, eager):
+        call()
+    pairs = [(microseconds(ours), microseconds(eager)) for _ in range(runs)]
+    return tuple(statistics.median(column) for column in zip(*pairs))
+
+
+def processor():
+    names = [
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if line.startswith("model name")
+    ]
+    return names[0] if names else platform.machine()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--vocab", type=int, nargs="+", default=[32000, 128256])
+    parser.add_argument("--runs", type=int, default=31)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    os.environ.setdefault("LOCAL_KERNELS", f"phanerozoic/spec-decode-ops={ROOT}")
+    sdo = kernels.get_kernel(
+        "phanerozoic/spec-decode-ops", version=1, trust_remote_code=True, backend="cpu"
+    )
+    target = os.environ.get("SPEC_DECODE_OPS_CPU_TARGET", "best")
+    print(
+        f"{processor()}, torch {torch.__version__}, {arguments.threads} thread(s), "
+        f"target {target}, float32 rows of randn * 3 unless said, medians of {arguments.runs} "
+        "interleaved runs\n"
+    )
+    print("| op, one sequence | V | ours, us | eager, us | ratio |")
+    print("|---|---|---|---|---|")
+    for vocab in arguments.vocab:
+        for what, ours, eager in cases(sdo, vocab):
+            mine, theirs = medians(ours, eager, arguments.runs)
+            print(f"| {what} | {vocab} | {mine:.1f} | {theirs:.0f} | {theirs / mine:.1f}x |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The avx2 target: the kernels compiled for AVX2 and FMA, on x86-64 only.
+#if defined(__x86_64__)
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+// From here to the end of the file. What stands above is compiled for any machine: code of the
+// standard library that the linker may share with other files must not need AVX2.
+#pragma GCC target("avx2,fma")
+#define TARGET_HAS_FMA
+
+#include "cpu/target.h"
+#include "cpu/vec_generic.h"
+
+// The kernels use the vocabulary above.
+#include "cpu/kernels-inl.h"
+
+namespace spec_decode_ops {
+
+const Target kAvx2 = {"avx2", sample, filter_logits, verify, accept};
+
+}  // namespace spec_decode_ops
+
+#endif
