@@ -7,6 +7,7 @@
 #   TORCH_INDEX=url   the package index to take torch from          (pip's own)
 #   DEMO_ARGS=...     e.g. "--temperature 0.8 --top-p 0.95 --seed 7"
 #   TEST_ARGS=...     passed to pytest, e.g. "-k verify"
+#   BENCH_ARGS=...    e.g. "--vocab 151936 --threads 2"
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -35,7 +36,7 @@ kernel: $(TORCH_DONE)
 	@$(BIN)/python packaging/kernel_layout.py
 
 bench: kernel $(DONE)/tests
-	$(BIN)/kernels benchmark ./
+	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)
 
 lint: lint-python lint-cpp layering
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU targets: which one runs can be forced, and none changes a bit."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+ANSWER = """
+import os, sys
+import kernels, make_goldens
+from goldens import GOLDENS
+sdo = kernels.get_kernel("phanerozoic/spec-decode-ops", version=1, backend="cpu", trust_remote_code=True)
+wrong = [name for name, ask, what in make_goldens.questions() if ask(sdo, "cpu", *what) != GOLDENS[name]]
+sys.exit(f"differ: {wrong}" if wrong else 0)
+"""
+
+
+def run_with_target(target):
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent / "packaging")])
+    environment = dict(os.environ, SPEC_DECODE_OPS_CPU_TARGET=target, PYTHONPATH=path)
+    return subprocess.run(
+        [sys.executable, "-c", ANSWER], env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def refusal(sdo):
+    """What is said to somebody who asks for a target that no machine has."""
+    return run_with_target("avx9")
+
+
+def test_an_unknown_target_is_refused_with_the_list_of_those_there_are(refusal):
+    assert refusal.returncode != 0
+    assert 'this machine has no target "avx9" (have: ' in refusal.stderr
+    assert "scalar)" in refusal.stderr
+
+
+def test_every_cpu_target_gives_the_frozen_tokens(refusal):
+    have = re.search(r"have: ([\w, ]+)\)", refusal.stderr)[1].split(", ")
+    for target in have:
+        result = run_with_target(target)
+        assert result.returncode == 0, f"{target}: {result.stderr[-500:]}"
