@@ -19,15 +19,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-from spec_decode_ops import DecodeStats, SpeculativeDecoder, sample
+from spec_decode_ops import SpeculativeDecoder, sample
 
 PROMPT = """\
-Correct the capital letters in this letter and write it out in full.
+Write these items as one JSON array.
 
-dear Ms. Okafor, thank you for your order of twelve oak chairs and two round tables. The chairs \
-left our workshop in Lisbon on Tuesday and should reach you by Friday. The tables need one more \
-coat of oil, so they will follow next week. We are sorry for the delay and will not charge you for \
-the second delivery. Yours sincerely, Marta Reis"""
+{"name": "oak chair", "price": 120, "stock": 12}
+{"name": "round table", "price": 340, "stock": 2}
+{"name": "book shelf", "price": 210, "stock": 5}
+{"name": "oil lamp", "price": 45, "stock": 30}"""
 
 # Two forward passes over different numbers of tokens add up in another order, and so differ in the
 # last bits of their logits. More than this is no rounding: the cache would be wrong.
@@ -54,12 +54,13 @@ class Mode:
 
 @dataclass
 class Run:
-    """One decoding: its new tokens, its time, and the row that decided each position."""
+    """One decoding: its new tokens, its time, the row that decided each position, and if it was
+    speculative the decoder's stats."""
 
     tokens: list
     seconds: float
     rows: dict
-    stats: DecodeStats = None
+    stats: object = None
 
     @property
     def tokens_per_second(self):

@@ -12,18 +12,30 @@ class ToyModel:
 
     def __init__(self, seed, vocab=VOCAB, scale=2.0):
         g = torch.Generator().manual_seed(seed)
-        self.table = scale * torch.randn(7, vocab, vocab, vocab, generator=g)
+        self.logits = scale * torch.randn(7, vocab, vocab, vocab, generator=g)
+        self.probabilities = self.logits.softmax(-1)
 
     def row(self, text):
-        position, text = len(text), [0, 0, *text]
-        return self.table[position % 7, int(text[-2]), int(text[-1])]
+        """The logits of the token that follows the text."""
+        return self.logits[self.state(text)]
 
     def rows(self, prefix, proposed):
-        text, start = [*prefix, *proposed], len(prefix)
-        return torch.stack([self.row(text[: start + i]) for i in range(len(proposed) + 1)])
+        """A target_step that returns logits."""
+        return self.logits[self.states(prefix, proposed)]
 
     def probs(self, prefix, proposed):
-        return self.rows(prefix, proposed).softmax(-1)
+        """A target_step that returns probabilities."""
+        return self.probabilities[self.states(prefix, proposed)]
+
+    @staticmethod
+    def state(text):
+        position, text = len(text), [0, 0, *text]
+        return position % 7, int(text[-2]), int(text[-1])
+
+    def states(self, prefix, proposed):
+        text = [*prefix, *proposed]
+        states = [self.state(text[:end]) for end in range(len(prefix), len(text) + 1)]
+        return tuple(torch.tensor(states).T)
 
 
 TARGET, OTHER = ToyModel(1), ToyModel(2)
@@ -57,16 +69,16 @@ DRAFTS = {
 }
 
 
-def soft_draft(model, seed, as_logits=True):
-    """A draft_step that samples from a model, and returns the rows it sampled from."""
+def soft_draft(model, seed):
+    """A draft_step that samples from a model, and returns the logits it sampled from."""
     g = torch.Generator().manual_seed(seed)
 
     def draft_step(prefix, k):
         text = list(prefix)
         for _ in range(k):
-            p = model.row(text).softmax(-1)
+            p = model.probabilities[model.state(text)]
             text.append(int(torch.multinomial(p, 1, generator=g)))
-        rows = model.rows(prefix, text[len(prefix) : -1]) if k else torch.empty(0, VOCAB)
-        return text[len(prefix) :], rows if as_logits else rows.softmax(-1)
+        tokens = text[len(prefix) :]
+        return tokens, model.rows(prefix, tokens[:-1])
 
     return draft_step

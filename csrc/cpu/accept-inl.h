@@ -2,8 +2,9 @@
 // verify_greedy and accept: verification of ready probability rows.
 //
 // A row's masses are its values in units of 2^(E - 43), 2^E the power of two at or above its
-// largest value, and their sum stands for 1: rows need not be normalised. Rows that are
-// (`normalized`) are taken in units of 2^-60 without summing them.
+// largest value, and their sum stands for 1: rows need not be normalised. Where they are
+// (`normalized`), E is 0 and 2^43 stands for 1, so that no row is summed; values above 1 count
+// as 1.
 #pragma once
 
 #include "cpu/law-inl.h"
@@ -16,21 +17,14 @@ inline Row probability_row(const Logits& from, int64_t row, int64_t position, Ro
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
 
-inline Law normalized_law(const Row& row) {
+inline Law law_of(const Row& row, bool normalized) {
   Law law{};
   law.kind = Law::kProbabilities;
   law.row = &row;
-  law.normalized = true;
-  law.total = 1;
-  return law;
-}
-
-inline Law law_of(const Row& row, bool normalized) {
-  Law law = normalized_law(row);
+  law.total = kMassOfMax;
   if (normalized) return law;
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
-  law.normalized = false;
   law.exponent = law.infinite || !(largest > 0.0f) ? 0 : exponent_above(largest);
   law.total = sum_tiles(law);
   law.summed = true;
@@ -53,10 +47,7 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   const Law target = law_of(target_row, p.normalized);
   if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, work);
   const int token = int(drafted);
-  if (!p.draft.data) {
-    const uint64_t all = p.normalized ? uint64_t(1) << kNormalizedBits : 1;
-    return judge_by_ratio(target, one_token(token, all, 1), token, u, work);
-  }
+  if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, work);
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
   return judge_by_ratio(target, law_of(draft_row, p.normalized), token, u, work);
 }

@@ -9,8 +9,6 @@
 namespace spec_decode_ops {
 namespace {
 
-constexpr int kNormalizedBits = 60;
-
 struct Law {
   enum Kind { kSoftmax, kSelection, kProbabilities, kOneToken };
   Kind kind;
@@ -18,26 +16,22 @@ struct Law {
   const Row* row;       // of the first three kinds; its space.tile_sum holds the mass of each tile
   MassScale scale;      // kSoftmax
   Selection selection;  // kSelection
-  int exponent;         // kProbabilities: masses are in units of 2^(exponent - 43), or,
-  bool normalized;      // where rows are promised to sum to 1, of 2^-60
+  int exponent;         // kProbabilities: masses are in units of 2^(exponent - 43)
   bool infinite;        // kProbabilities: the row holds +inf
-  int token;            // kOneToken
-  uint64_t token_mass;  // kOneToken: all of it
+  int token;            // kOneToken: its mass is all there is, 1 of 1
   bool summed;          // whether space.tile_sum is filled
 };
 
-inline Law one_token(int64_t token, uint64_t mass, uint64_t total) {
+inline Law one_token(int token) {
   Law law{};
   law.kind = Law::kOneToken;
-  law.token = int(token);
-  law.token_mass = mass;
-  law.total = total;
+  law.token = token;
+  law.total = 1;
   return law;
 }
 
 inline uint64_t probability_mass(const Law& law, float p) {
   if (law.infinite) return p == kInfinity ? kMassOfMax : 0;
-  if (law.normalized) return fixed_point(p, kNormalizedBits, kNormalizedBits);
   return fixed_point(p, kMassBits - law.exponent, kMassBits);
 }
 
@@ -58,7 +52,7 @@ inline int entry_from(const Law& law, int token) {
 
 // 0 for a token that the law does not know.
 inline uint64_t mass_of(const Law& law, int token) {
-  if (law.kind == Law::kOneToken) return token == law.token ? law.token_mass : 0;
+  if (law.kind == Law::kOneToken) return token == law.token;
   if (token >= law.row->vocab()) return 0;
   if (law.kind == Law::kSoftmax) return mass(law.row->at(token), law.scale);
   if (law.kind == Law::kProbabilities) return probability_mass(law, law.row->at(token));
@@ -78,7 +72,7 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
   if (law.kind == Law::kProbabilities && t < law.row->tiles()) {
     float buffer[kTile];
     const float* p = law.row->tile(t, buffer);
-    if (law.normalized || law.infinite) {
+    if (law.infinite) {
       for (int i = 0; i < kTile; ++i) out[i] = probability_mass(law, p[i]);
     } else {
       const ProbabilityWeight weight_of(law.exponent);
@@ -88,7 +82,7 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
   }
   for (int i = 0; i < kTile; ++i) out[i] = 0;
   if (law.kind == Law::kOneToken) {
-    if (law.token / kTile == t) out[law.token % kTile] = law.token_mass;
+    if (law.token / kTile == t) out[law.token % kTile] = 1;
   } else if (law.kind == Law::kSelection) {
     const RowSpace& space = law.row->space();
     for (int e = entry_from(law, t * kTile); e < law.selection.count && space.id[e] / kTile == t;
@@ -106,7 +100,7 @@ inline uint64_t sum_tiles(const Law& law) {
     float buffer[kTile];
     if (law.kind == Law::kSoftmax) {
       sum = tile_mass(law.row->tile(t, buffer), SoftmaxWeight{law.scale});
-    } else if (law.kind == Law::kProbabilities && !law.normalized && !law.infinite) {
+    } else if (law.kind == Law::kProbabilities && !law.infinite) {
       sum = tile_mass(law.row->tile(t, buffer), ProbabilityWeight(law.exponent));
     } else {
       uint64_t mass[kTile];

@@ -96,14 +96,15 @@ struct SoftmaxWeight {
   HOST_DEVICE_MEMBER F operator()(F x) const { return weight(x, scale); }
 };
 
-// The weight of a probability p: p / 2^E, so that its mass is fixed_point(p, 43 - E, 43). Two exact
-// factors make 2^-E, which may not be a float itself; what they underflow has no mass.
+// The weight of a probability p: p / 2^E, at most 1, so that its mass is fixed_point(p, 43 - E,
+// 43). Two exact factors make 2^-E, which may not be a float itself; what they underflow has no
+// mass.
 struct ProbabilityWeight {
   float first, second;
   explicit ProbabilityWeight(int exponent)
       : first(power_of_two(-exponent / 2)), second(power_of_two(-exponent - -exponent / 2)) {}
   HOST_DEVICE_MEMBER F operator()(F p) const {
-    return mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second));
+    return smaller(mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second)), set1(1.0f));
   }
 
  private:

@@ -63,6 +63,9 @@ HOST_DEVICE I bits_above(F a, float base) {
 // The larger of the two; b where a is NaN.
 HOST_DEVICE F larger(F a, F b) { EACH_PART(F, a.part[p] > b.part[p] ? a.part[p] : b.part[p]); }
 
+// The smaller of the two; b where a is NaN.
+HOST_DEVICE F smaller(F a, F b) { EACH_PART(F, a.part[p] < b.part[p] ? a.part[p] : b.part[p]); }
+
 #undef EACH_PART
 
 #if defined(TARGET_HAS_FMA) || defined(__FP_FAST_FMAF)

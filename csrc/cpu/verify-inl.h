@@ -74,7 +74,7 @@ inline Verdict judge_row(const Round& round, int64_t position) {
   const Fractions u = round.fractions(position);
   if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, round.work);
   const int token = int(drafted);
-  if (!p.draft.data) return judge_by_ratio(target, one_token(token, 1, 1), token, u, round.work);
+  if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, round.work);
   const Penalised draft_logits = round.logits(p.draft, position, round.work.draft);
   const Law draft = law_of(draft_logits, round.filter, round.work);
   return judge_by_ratio(target, draft, token, u, round.work);

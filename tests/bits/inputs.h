@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inputs of check number `index`: a pure function of it, made of integers and bit patterns only,
-// so that every machine puts the same questions. Random values come beside those where rounding,
-// comparison and scaling change their ways: zeros, subnormals, powers of two, the largest float,
-// infinities, NaN, ties.
+// The inputs of check number `index`: a pure function of it, made of integers and bit patterns
+// only, so that every machine puts the same questions. Random values come beside those where
+// rounding, comparison and scaling change their ways: zeros, subnormals, powers of two, the largest
+// float, infinities, NaN, ties.
 #pragma once
 
 #include "common/float32.h"
@@ -73,8 +73,11 @@ struct Inputs {
       return bits_float(sign | exponent << 23 | (kind < 4 ? fraction : fraction & 0x7f0000u));
     }
     const uint32_t place = below(8);
-    const uint32_t exponent =
-        place == 0 ? 0 : place == 1 ? 1 : place == 2 ? 127 : place == 3 ? 255 : below(256);
+    const uint32_t exponent = place == 0   ? 0
+                              : place == 1 ? 1
+                              : place == 2 ? 127
+                              : place == 3 ? 255
+                                           : below(256);
     return bits_float(sign | (((exponent << 23) + below(5) - 2) & 0x7fffffffu));
   }
 
@@ -104,8 +107,11 @@ struct Inputs {
       return bits_double(exponent << 52 | (kind < 4 ? fraction : fraction & 0xffff000000000u));
     }
     const uint32_t place = below(8);
-    const uint64_t exponent =
-        place == 0 ? 0 : place == 1 ? 1 : place == 2 ? 1023 : place == 3 ? 2047 : below(2048);
+    const uint64_t exponent = place == 0   ? 0
+                              : place == 1 ? 1
+                              : place == 2 ? 1023
+                              : place == 3 ? 2047
+                                           : below(2048);
     return bits_double(sign | (((exponent << 52) + below(5) - 2) & 0x7fffffffffffffffu));
   }
 

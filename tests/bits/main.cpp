@@ -39,7 +39,8 @@ void print_hashes(Function function, uint64_t first, uint64_t chunks, uint64_t s
 void print_extremes(Function function, uint64_t first, uint64_t count) {
   float least = kInfinity, greatest = -kInfinity, greatest_unless_zero = -kInfinity;
   for (uint64_t index = first; index < first + count; ++index) {
-    const Noise40 noise = function == Function::gumbel_words ? noise_of_word(index) : noise_at_end(index);
+    const Noise40 noise =
+        function == Function::gumbel_words ? noise_of_word(index) : noise_at_end(index);
     const float g = gumbel(noise.coarse, noise.fine);
     least = std::min(least, g);
     greatest = std::max(greatest, g);
@@ -60,7 +61,9 @@ int main(int argc, char** argv) {
   } else if (command == "extremes" && argc == 5) {
     print_extremes(function_named(argv[2]), number(3), number(4));
   } else {
-    std::fprintf(stderr, "usage: names | hashes FUNCTION FIRST CHUNKS SIZE | extremes FUNCTION FIRST COUNT\n");
+    std::fprintf(
+        stderr,
+        "usage: names | hashes FUNCTION FIRST CHUNKS SIZE | extremes FUNCTION FIRST COUNT\n");
     return 2;
   }
 }

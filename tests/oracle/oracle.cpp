@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What of csrc/common/ the oracle cannot state in numpy: Philox, the Gumbel noise, masses. The other
-// functions are here to be compared with exact arithmetic (test_oracle.py).
+// What of csrc/common/ the oracle cannot state in numpy: Philox, the Gumbel noise, masses. The
+// other functions are here to be compared with exact arithmetic (test_oracle.py).
 #include "common/accept.h"
 #include "common/draw.h"
 #include "common/dtype.h"
@@ -36,7 +36,9 @@ void masses(const float* x, int64_t vocab, float max, float temperature, uint64_
 
 float gumbel_of(uint32_t coarse, uint32_t fine) { return gumbel(coarse, fine); }
 uint64_t mass_of(float weight) { return mass_of_weight(weight); }
-uint64_t fixed_point_of(float p, int32_t bits, int32_t limit) { return fixed_point(p, bits, limit); }
+uint64_t fixed_point_of(float p, int32_t bits, int32_t limit) {
+  return fixed_point(p, bits, limit);
+}
 int32_t exponent_of(float p) { return exponent_above(p); }
 uint64_t quota_of(double fraction, uint64_t total) { return quota(fraction, total); }
 float half_of(uint16_t bits) { return widen(Half{bits}); }

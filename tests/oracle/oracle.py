@@ -149,14 +149,14 @@ def weights_of(row, filter, previous=()):
 def probability_weights(row, normalized):
     p = row.detach().float().numpy().astype(np.float64)
     p = np.where(p > 0, p, 0)  # NaN too
-    bits, limit = (60, 60) if normalized else (43, 43)
+    bits = 43
     if not normalized and np.isposinf(p).any():
         p = np.isposinf(p).astype(np.float64)
     elif not normalized and p.any():
         mantissa, exponent = math.frexp(p.max())  # the power of two at or above it
         bits -= exponent - (mantissa == 0.5)
-    units = np.rint(np.minimum(np.ldexp(p, bits), 2.0**limit))
-    return [int(unit) for unit in units], 1 if normalized else int(units.sum())
+    units = np.rint(np.minimum(np.ldexp(p, bits), 2.0**43))
+    return [int(unit) for unit in units], 2**43 if normalized else int(units.sum())
 
 
 def draw(weights, word):
@@ -165,8 +165,8 @@ def draw(weights, word):
     return next((t for t, running in enumerate(accumulate(weights)) if running > goal), NONE)
 
 
-def one_hot(t, vocab, one=1):
-    return [one * (s == t) for s in range(vocab)], 1
+def one_hot(t, vocab):
+    return [int(s == t) for s in range(vocab)], 1
 
 
 def verify_rows(target, draft, tokens, accept_word, residual_word, bonus_word):
@@ -237,7 +237,7 @@ def accept(target, draft, tokens, uniforms, normalized=False):
 
     def draft_law(i):
         if draft is None:
-            return one_hot(tokens[i], target.shape[-1], 2**60 if normalized else 1)
+            return one_hot(tokens[i], target.shape[-1])
         return probability_weights(draft[i], normalized)
 
     def draw_word(i):
