@@ -41,8 +41,8 @@ class ToyModel:
         return self.table[prefix[-2], prefix[-1]]
 
 
-VOCAB, LENGTH = 12, 40
-PARAMETERS = {"temperature": 0.9, "top_k": 8, "top_p": 0.9, "repetition_penalty": 1.2}
+VOCAB, LENGTH = 24, 40
+PARAMETERS = {"temperature": 0.9, "top_k": 8, "top_p": 0.9, "repetition_penalty": 1.5}
 
 
 def plain(sdo, target, prompt, seed):

@@ -123,6 +123,31 @@ def test_a_ragged_row_behaves_as_if_k_were_smaller(sdo):
     assert (accept_len, [row[:3] for row in out]) == shorter
 
 
+@pytest.mark.parametrize("method", ["token", "coupled"])
+def test_each_position_sees_the_drafts_before_it(sdo, method):
+    """A penalty is applied for each accepted token, not once a round."""
+    target = torch.tensor([4.0, 3.9, 3.8, 3.7]).expand(1, 4, 4)
+    for temperature in (0.0, 1e-3):
+        arguments = {"repetition_penalty": 2.0, "temperature": temperature, "method": method}
+        for drafted, result in [
+            ([0, 1, 2], ([3], [[0, 1, 2, 3]])),
+            ([0, 0, 0], ([1], [[0, 1, -1, -1]])),
+            ([1, 0, 0], ([0], [[0, -1, -1, -1]])),
+        ]:
+            tokens = torch.tensor([drafted])
+            assert verify(sdo, target, None, tokens, **arguments) == result
+            seen = torch.tensor([[0]])
+            _, out = verify(sdo, target, None, tokens, **arguments, prev_tokens=seen)
+            assert out[0][0] == 1
+
+
+def test_the_draft_is_penalised_like_the_target(sdo):
+    target, draft, _ = a_batch("normal", 40, 3, 6)
+    tokens = torch.arange(40)[:, None].expand(40, 3) % 6
+    check(sdo, target, draft, tokens, repetition_penalty=3.0)
+    check(sdo, target, None, tokens, repetition_penalty=3.0)
+
+
 def test_each_row_has_its_own_parameters(sdo):
     target, draft, tokens = a_batch("normal", 5, 3, 700)
     check(
