@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frozen answers, written by make_goldens.py: the same on every device, for ever."""
 
+# ruff: noqa: E501
 # fmt: off
 GOLDENS = {
     "sample float32 999 off": [940, 139, 506, 336],

@@ -11,11 +11,13 @@ import pytest
 
 TESTS = Path(__file__).resolve().parent
 ANSWER = """
-import os, sys
+import sys
 import kernels, make_goldens
 from goldens import GOLDENS
-sdo = kernels.get_kernel("phanerozoic/spec-decode-ops", version=1, backend="cpu", trust_remote_code=True)
-wrong = [name for name, ask, what in make_goldens.questions() if ask(sdo, "cpu", *what) != GOLDENS[name]]
+repo = "phanerozoic/spec-decode-ops"
+sdo = kernels.get_kernel(repo, version=1, backend="cpu", trust_remote_code=True)
+questions = make_goldens.questions()
+wrong = [name for name, ask, what in questions if ask(sdo, "cpu", *what) != GOLDENS[name]]
 sys.exit(f"differ: {wrong}" if wrong else 0)
 """
 

@@ -3,8 +3,6 @@
 
 import multiprocessing
 import os
-import subprocess
-import sys
 
 import cases
 import pytest
@@ -200,36 +198,6 @@ def test_a_forked_child_computes_on_its_own(sdo):
         assert queue.get(timeout=60) == tokens
     finally:
         child.kill()
-
-
-SAMPLE_IN_A_PROCESS = """
-import importlib, sys, torch
-sys.path.insert(0, sys.argv[1])
-sdo = importlib.import_module(sys.argv[2])
-print(sdo.sample(torch.linspace(0, 1, 50).expand(4, 50), seed=7).tolist())
-"""
-
-
-def sample_with_target(sdo, target):
-    command = [sys.executable, "-c", SAMPLE_IN_A_PROCESS]
-    return subprocess.run(
-        [*command, *os.path.split(os.path.dirname(sdo.__file__))],
-        env={**os.environ, "SPEC_DECODE_OPS_CPU_TARGET": target},
-        capture_output=True,
-        text=True,
-    )
-
-
-def test_a_cpu_target_can_be_forced(sdo):
-    tokens = sdo.sample(torch.linspace(0, 1, 50).expand(4, 50), seed=7).tolist()
-    assert sample_with_target(sdo, "scalar").stdout == f"{tokens}\n"
-
-
-def test_an_unknown_cpu_target_is_refused_with_those_there_are(sdo):
-    run = sample_with_target(sdo, "avx9")
-    assert run.returncode != 0
-    assert 'SPEC_DECODE_OPS_CPU_TARGET: this machine has no target "avx9" (have: ' in run.stderr
-    assert "scalar" in run.stderr
 
 
 def test_a_callers_rounding_mode_for_subnormals_does_not_matter(sdo):

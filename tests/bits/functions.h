@@ -69,24 +69,23 @@ HOST_DEVICE uint64_t hash_gumbel(Inputs in) {
   return hash(gumbel(coarse, uint32_t(in.count())));
 }
 
-// The noise that sweeps run over: every value of the upper 32 of its 40 bits, the rest in the
-// middle.
+// Sweeps of the Gumbel go over the upper 32 of the 40 bits of noise, each word once, the rest of
+// the bits in their middle. Any run of neighbouring checks is spread over all the words.
 struct Noise40 {
   uint32_t coarse, fine;
 };
-HOST_DEVICE Noise40 noise_of_word(uint64_t word) {
-  return {uint32_t(word >> 24) & 0xffu, uint32_t(word) << 8 | 128u};
+HOST_DEVICE Noise40 noise_of_word(uint64_t index) {
+  const uint32_t word = uint32_t(index) * 0x9e3779b1u;
+  return {word >> 24, word << 8 | 128u};
 }
 HOST_DEVICE uint64_t hash_gumbel_words(Inputs in) {
   const Noise40 noise = noise_of_word(in.index);
   return hash(gumbel(noise.coarse, noise.fine));
 }
 
-// And all 40 bits at both ends of the coarse bytes around which G changes its formula or its bound.
-constexpr uint64_t kEndWords = uint64_t(1) << 24, kEnds = 10;
+// And over all 40 bits, from both ends of the coarse bytes where G changes its formula or bound.
 HOST_DEVICE Noise40 noise_at_end(uint64_t index) {
-  const uint32_t end = uint32_t(index / kEndWords) % kEnds, step = uint32_t(index % kEndWords);
-  const uint32_t byte = end / 2;
+  const uint32_t end = uint32_t(index % 10), step = uint32_t(index / 10), byte = end / 2;
   const uint32_t coarse = byte == 0 ? 0 : byte == 1 ? 1 : byte == 2 ? 127 : byte == 3 ? 128 : 255;
   return {coarse, end % 2 ? ~step : step};
 }
@@ -207,11 +206,12 @@ HOST_DEVICE uint64_t hash_wide(Inputs in) {
 }
 
 // The one list of what is checked; X is applied to each name.
-#define PURE_FUNCTIONS(X)                                                                       \
-  X(philox)                                                                                     \
-  X(draw) X(noise) X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) X(exact_sum) X(beats) \
-      X(mass_scale) X(weight) X(mass_of_weight) X(fixed_point) X(exponent_above) X(widen)       \
-          X(penalise) X(quotient) X(order) X(least_logit) X(quota) X(cut) X(filter) X(accept)   \
-              X(wide)
+#define PURE_FUNCTIONS(X)                                                                    \
+  X(philox)                                                                                  \
+  X(draw)                                                                                    \
+  X(noise)                                                                                   \
+  X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) X(exact_sum) X(beats) X(mass_scale) \
+      X(weight) X(mass_of_weight) X(fixed_point) X(exponent_above) X(widen) X(penalise)      \
+          X(quotient) X(order) X(least_logit) X(quota) X(cut) X(filter) X(accept) X(wide)
 
 }  // namespace bits

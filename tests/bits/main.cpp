@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver of one build. Commands:
-//   names                             the functions checked, one a line
+//   names                              the functions checked, one a line
 //   hashes FUNCTION FIRST CHUNKS SIZE  the hash of each chunk, one a line, as it is known
-//   extremes FUNCTION FIRST COUNT     of gumbel_words or gumbel_ends: the least G, the greatest,
-//                                     and the greatest whose coarse byte is not zero
+//   extremes FUNCTION FIRST COUNT      of gumbel_words or gumbel_ends, each beside its bound: the
+//                                      least G, the greatest, the greatest with a coarse byte > 0
+//   philox W0 W1 W2 W3 KEY             the four words of this counter
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -37,33 +38,40 @@ void print_hashes(Function function, uint64_t first, uint64_t chunks, uint64_t s
 }
 
 void print_extremes(Function function, uint64_t first, uint64_t count) {
-  float least = kInfinity, greatest = -kInfinity, greatest_unless_zero = -kInfinity;
+  float least = kInfinity, greatest = -kInfinity, unless_zero = -kInfinity;
   for (uint64_t index = first; index < first + count; ++index) {
-    const Noise40 noise =
-        function == Function::gumbel_words ? noise_of_word(index) : noise_at_end(index);
+    const bool words = function == Function::gumbel_words;
+    const Noise40 noise = words ? noise_of_word(index) : noise_at_end(index);
     const float g = gumbel(noise.coarse, noise.fine);
     least = std::min(least, g);
     greatest = std::max(greatest, g);
-    if (noise.coarse != 0) greatest_unless_zero = std::max(greatest_unless_zero, g);
+    if (noise.coarse != 0) unless_zero = std::max(unless_zero, g);
   }
-  std::printf("%.9g %.9g %.9g\n", least, greatest, greatest_unless_zero);
+  std::printf("%.9g %.9g\n%.9g %.9g\n%.9g %.9g\n", least, kGumbelMin, greatest, kGumbelMax,
+              unless_zero, kGumbelUnlessZero);
+}
+
+void print_philox(Words counter, uint64_t key) {
+  const Words words = philox4x32_10(counter, key);
+  std::printf("%08x %08x %08x %08x\n", words.w0, words.w1, words.w2, words.w3);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
-  const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 0); };
+  const auto number = [&](int i) { return uint64_t(std::strtoull(argv[i], nullptr, 0)); };
+  const auto word = [&](int i) { return uint32_t(number(i)); };
   if (command == "names" && argc == 2) {
     for (const char* name : kNames) std::puts(name);
   } else if (command == "hashes" && argc == 6) {
     print_hashes(function_named(argv[2]), number(3), number(4), number(5));
   } else if (command == "extremes" && argc == 5) {
     print_extremes(function_named(argv[2]), number(3), number(4));
+  } else if (command == "philox" && argc == 7) {
+    print_philox({word(2), word(3), word(4), word(5)}, number(6));
   } else {
-    std::fprintf(
-        stderr,
-        "usage: names | hashes FUNCTION FIRST CHUNKS SIZE | extremes FUNCTION FIRST COUNT\n");
+    std::fprintf(stderr, "no such command; main.cpp begins with those there are\n");
     return 2;
   }
 }

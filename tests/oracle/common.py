@@ -4,9 +4,8 @@
 import ctypes
 import os
 import subprocess
+from functools import lru_cache
 from pathlib import Path
-
-import native_library
 
 SOURCE = Path(__file__).parent / "oracle.cpp"
 FLAGS = ["-std=c++17", "-O2", "-ffp-contract=off", "-fPIC", "-shared", "-Wall", "-Wextra"]
@@ -38,7 +37,10 @@ SIGNATURES = {
 }
 
 
+@lru_cache(None)
 def load():
+    import native_library  # not there in the Hub builder's sandbox, which needs no oracle
+
     csrc = native_library.ROOT / "csrc"
     texts = [path.read_text() for path in sorted(csrc.glob("common/*.h"))]
     name = native_library.digest(*native_library.compiler(), *FLAGS, SOURCE.read_text(), *texts)
@@ -52,7 +54,14 @@ def load():
     return ctypes.CDLL(str(library))
 
 
-common = load()
-for _name, (_result, *_arguments) in SIGNATURES.items():
-    getattr(common, _name).restype = _result
-    getattr(common, _name).argtypes = _arguments
+class Common:
+    """The functions of oracle.cpp; compiled when the first is called."""
+
+    def __getattr__(self, name):
+        function = getattr(load(), name)
+        function.restype, *function.argtypes = SIGNATURES[name]
+        setattr(self, name, function)
+        return function
+
+
+common = Common()
