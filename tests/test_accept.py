@@ -175,3 +175,12 @@ def test_the_reference_decides_alike(sdo):
         for q in (draft, None):
             reference = sdo.reference.accept(target.double(), q, tokens, uniforms)
             assert reference == check(sdo, target, q, tokens, seed)
+
+
+def test_uniforms_outside_their_range_count_as_its_ends(sdo):
+    target, draft, tokens = probabilities(2, 99)
+    given = torch.tensor([NAN, -1.0, 5.0], dtype=torch.float64)
+    ends = torch.tensor([0.0, 0.0, 1 - 2.0**-53], dtype=torch.float64)
+    assert sdo._accept_with_uniforms(target, draft, tokens, given) == sdo._accept_with_uniforms(
+        target, draft, tokens, ends
+    )

@@ -17,6 +17,12 @@ inline Row probability_row(const Logits& from, int64_t row, int64_t position, Ro
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
 
+// u in [0, 1) as a fraction of 2^64; what lies outside counts as the nearest end.
+inline uint64_t fraction_of(double u) {
+  if (!(u > 0.0)) return 0;
+  return u < 1.0 ? uint64_t(u * 0x1p64) : UINT64_MAX;
+}
+
 inline Law law_of(const Row& row, bool normalized) {
   Law law{};
   law.kind = Law::kProbabilities;
@@ -42,7 +48,7 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
     return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);
   }
   const double* uniforms = p.uniforms + row * (drafts + 1);
-  const auto word = [&](int64_t i) { return uint64_t(uniforms[i] * 0x1p64); };
+  const auto word = [&](int64_t i) { return fraction_of(uniforms[i]); };
   const Fractions u = {word(position), word(drafts), word(drafts)};
   const Law target = law_of(target_row, p.normalized);
   if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, work);

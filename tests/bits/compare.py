@@ -2,7 +2,7 @@
 """Whether csrc/common/ gives the same bits on every backend, as a table.
 
     python tests/bits/compare.py [--inputs 1e7] [--backends baseline,avx2,aarch64,ptx]
-                                 [--gumbel-words 2**24 | all] [--logs FOLDER] [--write-golden]
+                                 [--gumbel-words 2**24 | all] [--logs FOLDER] [--freeze]
 
 The first backend is the one the others are compared with. Hashes of chunks are kept in the logs: a
 run that was stopped goes on where it was. PTX2CPP=script names the translator that `ptx` needs.
@@ -18,7 +18,7 @@ import backends
 CHUNK = 2**16
 SWEEP_CHUNK = 2**24
 SWEEPS = {"gumbel_words": 2**32, "gumbel_ends": 10 * 2**24}
-GOLDEN_INPUTS = {"gumbel_words": 2**24}  # 2**20 for the others
+FROZEN = backends.HERE.parent / "frozen_bits.py"
 
 
 def count(text):
@@ -95,20 +95,14 @@ def within_bounds(driver, options):
     return kept
 
 
-def write_golden(driver):
-    """Freeze the hash of each function's first checks."""
+def freeze(driver):
+    """Rewrite the frozen hashes, whose file says what they are."""
     lines = []
     for function in driver.lines("names"):
-        inputs = GOLDEN_INPUTS.get(function, 2**20)
-        (frozen,) = driver.lines("hashes", function, 0, 1, inputs)
-        lines.append(f'    "{function}": ({inputs}, "{frozen}"),\n')
-    (backends.HERE / "golden.py").write_text(
-        "# SPDX-License-Identifier: Apache-2.0\n"
-        '"""The bits of csrc/common/: for each function how many checks, and the hash of them all.\n'
-        "\nWritten by compare.py --write-golden, which does so only where all backends agree. A change"
-        '\nhere changes tokens: CHANGELOG.md says so.\n"""\n\n'
-        "GOLDEN = {\n" + "".join(lines) + "}\n"
-    )
+        chunks = ", ".join(f'"{line}"' for line in driver.lines("hashes", function, 0, 4, CHUNK))
+        lines.append(f'    "{function}": [{chunks}],\n')
+    preface = FROZEN.read_text().partition("HASHES")[0]
+    FROZEN.write_text(preface + "HASHES = {\n" + "".join(lines) + "}\n")
 
 
 def built(names):
@@ -130,7 +124,7 @@ def main():
     parser.add_argument("--backends", type=lambda text: text.split(","), default=backends.BACKENDS)
     parser.add_argument("--gumbel-words", default="2**24")
     parser.add_argument("--logs", type=Path, default=backends.FOLDER / "logs")
-    parser.add_argument("--write-golden", action="store_true")
+    parser.add_argument("--freeze", action="store_true")
     options = parser.parse_args()
 
     logs = options.logs / backends.source_digest()
@@ -142,10 +136,10 @@ def main():
     reference = next(iter(drivers.values()))
     rows = [compare(drivers, name, options, logs) for name in reference.lines("names")]
     same = all(rows) and within_bounds(reference, options)
-    if options.write_golden:
+    if options.freeze:
         if not same or set(drivers) != set(backends.BACKENDS):
-            sys.exit("golden hashes are frozen only where all backends agree")
-        write_golden(reference)
+            sys.exit("hashes are frozen only where all backends agree")
+        freeze(reference)
     sys.exit(not same)
 
 
