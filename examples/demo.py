@@ -21,13 +21,14 @@ from rich.table import Table
 from rich.text import Text
 from spec_decode_ops import SpeculativeDecoder, sample
 
+# A job that copies much of its input, which is where prompt lookup pays.
 PROMPT = """\
-Write these items as one JSON array.
+Correct the spelling of this letter and write it out in full.
 
-{"name": "oak chair", "price": 120, "stock": 12}
-{"name": "round table", "price": 340, "stock": 2}
-{"name": "book shelf", "price": 210, "stock": 5}
-{"name": "oil lamp", "price": 45, "stock": 30}"""
+Dear Ms. Okafor, thank you for your ordre of twelve oak chairs and two round tables. The chairs \
+left our workshop in Lisbon on Tuesday and should reach you by Friday. The tables need one more \
+coat of oil, so they will follow next week. We are sorry for the delay and will not charge you for \
+the second delivry. Yours sincerely, Marta Reis"""
 
 # Two forward passes over different numbers of tokens add up in another order, and so differ in the
 # last bits of their logits. More than this is no rounding: the cache would be wrong.
@@ -173,7 +174,7 @@ def load_model(console):
 
 def speed_table(plain, speculative):
     stats = speculative.stats
-    table = Table("", "tokens", "seconds", "tokens/s", "target calls", "tokens per target call")
+    table = Table("", "tokens", "seconds", "tokens/s", "target calls", "tokens/call")
     for column in table.columns[1:]:
         column.justify = "right"
     for name, run, calls in (
@@ -193,15 +194,11 @@ def speed_table(plain, speculative):
 
 def time_line(stats):
     total = stats.draft_seconds + stats.target_seconds + stats.verify_seconds
-    parts = (
-        f"{name} {seconds * 1e3:.1f} ms ({seconds / total:.2%})"
-        for name, seconds in (
-            ("target", stats.target_seconds),
-            ("draft", stats.draft_seconds),
-            ("verification", stats.verify_seconds),
-        )
+    return (
+        f"Time in the target {stats.target_seconds:.2f} s, the draft "
+        f"{stats.draft_seconds * 1e3:.1f} ms, verification {stats.verify_seconds * 1e3:.1f} ms "
+        f"({stats.verify_seconds / total:.2%})"
     )
-    return "Speculative time: " + ", ".join(parts)
 
 
 def histogram(stats):

@@ -10,7 +10,7 @@ class PromptLookup:
     """A `draft_step`. Finds the latest earlier place of the text's last n tokens, for n from
     `longest` down to `shortest`, and proposes the tokens that followed it."""
 
-    def __init__(self, longest=3, shortest=1):
+    def __init__(self, longest=3, shortest=2):
         self.longest = longest
         self.shortest = shortest
 

@@ -116,4 +116,4 @@ def test_the_demo_equals_plain_decoding_in_both_modes():
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("Equal to plain decoding, token for token") == 2
-    assert "tokens per target" in run.stdout
+    assert "tokens/call" in run.stdout

@@ -206,12 +206,12 @@ HOST_DEVICE uint64_t hash_wide(Inputs in) {
 }
 
 // The one list of what is checked; X is applied to each name.
-#define PURE_FUNCTIONS(X)                                                                    \
-  X(philox)                                                                                  \
-  X(draw)                                                                                    \
-  X(noise)                                                                                   \
-  X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) X(exact_sum) X(beats) X(mass_scale) \
-      X(weight) X(mass_of_weight) X(fixed_point) X(exponent_above) X(widen) X(penalise)      \
-          X(quotient) X(order) X(least_logit) X(quota) X(cut) X(filter) X(accept) X(wide)
+// clang-format off
+#define PURE_FUNCTIONS(X) \
+  X(philox) X(draw) X(noise) X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) \
+  X(exact_sum) X(beats) X(mass_scale) X(weight) X(mass_of_weight) X(fixed_point) \
+  X(exponent_above) X(widen) X(penalise) X(quotient) X(order) X(least_logit) X(quota) \
+  X(cut) X(filter) X(accept) X(wide)
+// clang-format on
 
 }  // namespace bits
