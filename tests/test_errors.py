@@ -263,3 +263,14 @@ def test_validate_accepts_what_is_right(sdo):
     assert torch.equal(
         sdo.verify(*ragged, seed=3)[1], sdo.verify(*ragged, seed=3, validate=True)[1]
     )
+
+
+def test_a_meta_tensor_among_real_ones_is_refused(sdo):
+    logits, meta = torch.randn(2, 3, 99), {"device": "meta"}
+    tokens = torch.zeros(2, 2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match="on meta, wanted cpu"):
+        sdo.sample(logits[:, 0], top_k=torch.ones(2, dtype=torch.int64, **meta), seed=1)
+    with pytest.raises(RuntimeError, match="on meta, wanted cpu"):
+        sdo.verify(logits, logits[:, :2].to("meta"), tokens, seed=1)
+    with pytest.raises(RuntimeError, match="on meta, wanted cpu"):
+        sdo.verify(logits, None, tokens.to("meta"), seed=1)

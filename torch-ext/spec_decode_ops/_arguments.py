@@ -74,3 +74,13 @@ def tensor(op, name, value):
     if isinstance(value, torch.Tensor):
         return value
     raise TypeError(f"{op}: {name} is a {type(value).__name__}, wanted a tensor")
+
+
+def require_one_device(op, leader, *arguments):
+    """For the fakes, to which one meta tensor brings a call whose other tensors are real."""
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor) and argument.device.type != leader.device.type:
+            raise RuntimeError(
+                f"{op}: a tensor is on {argument.device}, wanted {leader.device}, the device of "
+                "the first"
+            )

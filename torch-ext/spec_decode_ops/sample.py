@@ -102,9 +102,11 @@ def _validate(op, logits, prev_tokens):
 
 @torch.library.register_fake(add_op_namespace_prefix("sample"))
 def _sample_fake(logits, *chain_and_noise):
+    _arguments.require_one_device("sample", logits, *chain_and_noise)
     return logits.new_empty(logits.shape[:-1], dtype=torch.int64)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("filter_logits"))
 def _filter_logits_fake(logits, *chain):
+    _arguments.require_one_device("filter_logits", logits, *chain)
     return logits.new_empty(logits.shape, dtype=torch.float32)

@@ -177,6 +177,7 @@ def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
 
 @torch.library.register_fake(add_op_namespace_prefix("verify"))
 def _verify_fake(target_logits, *rest):
+    _arguments.require_one_device("verify", target_logits, *rest)
     rows, positions, _ = target_logits.shape
     accept_len = target_logits.new_empty((rows,), dtype=torch.int64)
     return accept_len, target_logits.new_empty((rows, positions), dtype=torch.int64)
@@ -189,9 +190,11 @@ def _two_numbers():
 
 @torch.library.register_fake(add_op_namespace_prefix("verify_greedy"))
 def _verify_greedy_fake(target_probs, draft_tokens):
+    _arguments.require_one_device("verify_greedy", target_probs, draft_tokens)
     return _two_numbers()
 
 
 @torch.library.register_fake(add_op_namespace_prefix("accept"))
-def _accept_fake(target_probs, draft_probs, draft_tokens, uniforms, normalized):
+def _accept_fake(target_probs, *rest):
+    _arguments.require_one_device("accept", target_probs, *rest)
     return _two_numbers()
