@@ -184,3 +184,14 @@ def test_uniforms_outside_their_range_count_as_its_ends(sdo):
     assert sdo._accept_with_uniforms(target, draft, tokens, given) == sdo._accept_with_uniforms(
         target, draft, tokens, ends
     )
+
+
+def test_a_token_that_only_the_draft_has_is_rejected_without_bias(sdo):
+    """p = (1/2, 1/2), q = (1/2, 1/8, 3/8): after token 2 only token 1 is left to draw."""
+    target, draft = torch.tensor([[0.5, 0.5]] * 2), torch.tensor([[0.5, 0.125, 0.375]])
+    for u in (0.0, 0.3, 0.9):
+        uniforms = torch.tensor([0.0, u], dtype=torch.float64)
+        for normalized in (False, True):
+            assert sdo._accept_with_uniforms(
+                target, draft, torch.tensor([2]), uniforms, normalized
+            ) == (0, 1)

@@ -51,7 +51,7 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   const auto word = [&](int64_t i) { return fraction_of(uniforms[i]); };
   const Fractions u = {word(position), word(drafts), word(drafts)};
   const Law target = law_of(target_row, p.normalized);
-  if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, work);
+  if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, work);
   const int token = int(drafted);
   if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, work);
   const Row draft_row = probability_row(p.draft, row, position, work.draft);

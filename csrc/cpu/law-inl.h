@@ -181,7 +181,7 @@ inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& wo
   return {false, draw_from_law(target, u.bonus, work)};
 }
 
-// The token rule. requires token in the target's vocabulary
+// The token rule. requires 0 <= token < 2^20; a law that lacks it gives it no mass
 inline Verdict judge_by_ratio(const Law& target, const Law& draft, int token, const Fractions& u,
                               Workspace& work) {
   const uint64_t q = mass_of(draft, token);

@@ -13,6 +13,12 @@ inline const char* position_data(const Logits& logits, int64_t row, int64_t posi
          (row * logits.row_stride + position * logits.position_stride) * element;
 }
 
+// Whether a draft token is one of either model's. One that the target lacks has p = 0 there: it is
+// rejected like any other, and does not end the draft.
+inline bool in_vocabulary(int64_t token, const Logits& target, const Logits& draft) {
+  return token >= 0 && (token < target.vocab || token < draft.vocab);
+}
+
 // A row's history while it is being read: what came before, and the drafts before its position.
 struct History {
   const int64_t* previous;

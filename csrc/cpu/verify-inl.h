@@ -72,7 +72,7 @@ inline Verdict judge_row(const Round& round, int64_t position) {
   }
   const Law target = law_of(target_logits, round.filter, round.work);
   const Fractions u = round.fractions(position);
-  if (drafted < 0 || drafted >= p.target.vocab) return end_of_draft(target, u, round.work);
+  if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, round.work);
   const int token = int(drafted);
   if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, round.work);
   const Penalised draft_logits = round.logits(p.draft, position, round.work.draft);

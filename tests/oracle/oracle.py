@@ -177,8 +177,9 @@ def verify_rows(target, draft, tokens, accept_word, residual_word, bonus_word):
     for i, t in enumerate(tokens):
         p, p_total = target(i)
         q, q_total = draft(i)
-        q = (q + [0] * len(p))[: len(p)]
-        if not 0 <= t < len(p) or q[t] == 0:
+        width = max(len(p), len(q))  # what one vocabulary lacks has no weight in it
+        p, q = p + [0] * (width - len(p)), q + [0] * (width - len(q))
+        if not 0 <= t < width or q[t] == 0:
             return i, draw(p, bonus_word(i))
         if accept_word(i) * q[t] * p_total < p[t] * q_total << 64:
             continue

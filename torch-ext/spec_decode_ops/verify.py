@@ -37,10 +37,11 @@ def verify(
     Args:
         target_logits: float32, float16 or bfloat16 [B, k + 1, V], last dimension contiguous.
         draft_logits: the same [B, k, Vd], its dtype its own; the law the draft tokens were really
-            drawn from, before temperature and filters. A narrower vocabulary has q = 0 beyond it.
+            drawn from, before temperature and filters. A narrower vocabulary has q = 0 beyond it,
+            and a token that only a wider one has is rejected, as p = 0 there.
             None: a deterministic draft (greedy, n-gram), of which every token has q = 1.
-        draft_tokens: int64 [B, k]. An id that is -1, outside [0, V) or has q = 0 ends its row's
-            draft: the token there is drawn from p.
+        draft_tokens: int64 [B, k]. An id that is -1, in neither vocabulary or has q = 0 ends its
+            row's draft: the token there is drawn from p.
         temperature: divides both models' logits; <= 0 accepts while the draft token is the first
             maximum of the target.
         seed, offset: as in `sample`; a round of k drafts takes the offsets offset .. offset + k.
@@ -106,7 +107,8 @@ def accept(
         target_probs: float32, float16 or bfloat16 [K + 1, V]. Rows need not be normalised; negative
             values and NaN count as 0.
         draft_probs: the same [K, Vd], or None for a deterministic draft.
-        draft_tokens: int64 [K]; an id that is -1, outside [0, V) or has q = 0 ends the draft.
+        draft_tokens: int64 [K]; an id that is -1, in neither vocabulary or has q = 0 ends the
+            draft.
         generator: a torch.Generator; exactly K + 1 float64 uniforms are drawn from it, whatever
             happens. None: torch's default generator.
         normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
