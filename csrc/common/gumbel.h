@@ -16,7 +16,7 @@ constexpr float kGumbelMin = -3.4f;          // below every G
 constexpr float kGumbelMax = 28.43f;         // above every G: v >= 2^-41
 constexpr float kGumbelUnlessZero = 5.544f;  // above every G whose coarse byte is not zero
 
-// Natural logarithm of a normal x > 0, within 1.2 ulp: x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+// Natural logarithm of a normal x > 0, within 1.23 ulp: x = m 2^e with m in [sqrt(1/2), sqrt(2)).
 HOST_DEVICE float log_normal(float x) {
   const uint32_t bits = float_bits(x);
   const int32_t exponent = int32_t(bits - 0x3f3504f3u) >> 23;

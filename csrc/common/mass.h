@@ -30,7 +30,7 @@ HOST_DEVICE MassScale mass_scale(float max, float temperature) {
   return {max, rate, div(-100.0f, rate)};
 }
 
-// 2^f for f in [-1/2, 1/2], within 9.2e-8 and exactly 1 at 0.
+// 2^f for f in [-1/2, 1/2], within 1.72e-7 with its roundings, and exactly 1 at 0.
 template <class F>
 HOST_DEVICE F exp2_fraction(F f) {
   return horner(f, 1.0f, 0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b752p-5f, 0x1.3cea88p-7f,

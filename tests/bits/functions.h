@@ -181,11 +181,12 @@ HOST_DEVICE uint64_t hash_cut(Inputs in) {
 HOST_DEVICE uint64_t hash_filter(Inputs in) {
   const float temperature = in.any_float(), penalty = in.any_float();
   const double top_p = in.any_double(), min_p = in.any_double();
-  const int64_t top_k = int64_t(in.count());
+  const int64_t vocab = 1 + in.below(4), top_k = int64_t(in.below(2) ? in.below(8) : in.count());
   const Filter filter = with_meaning({temperature, top_k, top_p, min_p, penalty});
+  const Filter only_top_k = {temperature, top_k, 1.0, 0.0, penalty};
   return hash(filter.temperature, uint64_t(filter.top_k), filter.top_p, filter.min_p,
-              filter.penalty, uint64_t(greedy(filter)),
-              uint64_t(keeps_everything(filter, int64_t(in.below(1000)))));
+              filter.penalty, uint64_t(greedy(filter)), uint64_t(keeps_everything(filter, vocab)),
+              uint64_t(keeps_everything(only_top_k, vocab)));
 }
 
 HOST_DEVICE uint64_t hash_accept(Inputs in) {
