@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Philox4x32-10 against the known answers that come with its definition (Random123)."""
 
-import sys
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "bits"))
 import backends
+import pytest
 
 KNOWN_ANSWERS = [  # counter, key, words
     (

@@ -2,14 +2,9 @@
 """csrc/common/ decides every bit, so two compilations of it must agree on all of them, and with the
 frozen hashes: the short form of tests/bits/compare.py."""
 
-import sys
-from pathlib import Path
-
+import backends
 import pytest
 from frozen_bits import HASHES
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "bits"))
-import backends
 
 
 def driver(name):

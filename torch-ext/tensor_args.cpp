@@ -3,12 +3,14 @@
 
 #include <stdexcept>
 
+#include "common/mass.h"
+
 namespace spec_decode_ops {
 namespace {
 
 using torch::headeronly::ScalarType;
 
-constexpr int64_t kMaxVocab = int64_t(1) << 20;
+constexpr int64_t kMaxVocab = int64_t(1) << kMaxVocabBits;
 
 template <class T>
 constexpr ScalarType kScalarType = ScalarType::Undefined;

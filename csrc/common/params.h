@@ -29,8 +29,14 @@ HOST_DEVICE Filter with_meaning(Filter filter) {
 
 HOST_DEVICE bool greedy(const Filter& filter) { return filter.temperature <= 0.0f; }
 
+HOST_DEVICE bool has_top_k(const Filter& filter, int64_t vocab) {
+  return filter.top_k > 0 && filter.top_k < vocab;
+}
+HOST_DEVICE bool has_top_p(const Filter& filter) { return filter.top_p < 1.0; }
+HOST_DEVICE bool has_min_p(const Filter& filter) { return filter.min_p > 0.0; }
+
 HOST_DEVICE bool keeps_everything(const Filter& filter, int64_t vocab) {
-  return (filter.top_k <= 0 || filter.top_k >= vocab) && filter.top_p >= 1.0 && filter.min_p <= 0.0;
+  return !has_top_k(filter, vocab) && !has_top_p(filter) && !has_min_p(filter);
 }
 
 // A parameter that is one value, or one value a row.
@@ -54,6 +60,10 @@ struct PerRowReal {
 struct Tokens {
   const int64_t* ids;  // [rows, length]; nullptr: none
   int64_t row_stride, stride, length;
+  HOST_DEVICE_MEMBER const int64_t* row(int64_t row) const { return ids + row * row_stride; }
+  HOST_DEVICE_MEMBER int64_t at(int64_t row, int64_t i) const {
+    return ids[row * row_stride + i * stride];
+  }
 };
 
 struct Logits {

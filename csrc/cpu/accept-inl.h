@@ -32,17 +32,14 @@ inline Law law_of(const Row& row, bool normalized) {
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
   law.exponent = law.infinite || !(largest > 0.0f) ? 0 : exponent_above(largest);
-  law.total = sum_tiles(law);
-  law.summed = true;
+  take_total(law);
   return law;
 }
 
 inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t position,
                                    Workspace& work) {
   const int64_t drafts = p.drafted.length;
-  const int64_t drafted =
-      position < drafts ? p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride]
-                        : -1;
+  const int64_t drafted = position < drafts ? p.drafted.at(row, position) : -1;
   const Row target_row = probability_row(p.target, row, position, work.target);
   if (!p.uniforms) {
     return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);

@@ -78,20 +78,10 @@ inline int draw_from_row(const Row& row, float x_max, float temperature, const C
   for (int t = 0; t < row.tiles(); ++t) show_zero_bytes(row, t, temperature, cut, place, winner);
   float floor = winner.token() < 0 ? -kMaxFloat : winner.floor();
   floor = floor < largest ? floor : largest;
-  const float x_floor = least_logit(floor, temperature);
-  float buffer[kTile];
-  for (int t = 0; t < row.tiles(); ++t) {
-    if (!tile_reaches(row.space(), t, x_floor)) continue;
-    const float* x = row.tile(t, buffer);
-    for (int i = 0; i < kTile; i += kLanes) {
-      for (uint32_t hits = mask_ge(load(x + i), set1(x_floor)); hits; hits &= hits - 1) {
-        const int lane = i + __builtin_ctz(hits);
-        const float y = quotient(x[lane], temperature);
-        const int token = t * kTile + lane;
-        if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(token, y);
-      }
-    }
-  }
+  for_each_from(row, least_logit(floor, temperature), [&](int token, float x) {
+    const float y = quotient(x, temperature);
+    if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(token, y);
+  });
   return winner.token();
 }
 

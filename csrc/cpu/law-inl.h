@@ -113,6 +113,12 @@ inline uint64_t sum_tiles(const Law& law) {
   return total;
 }
 
+// Sums the law's masses; their sum is its total.
+inline void take_total(Law& law) {
+  law.total = sum_tiles(law);
+  law.summed = true;
+}
+
 // The first id at which the running sum of weights exceeds `fraction` of the whole; -1 if all weigh
 // nothing. Weights come by tile: their sum, and one by one.
 template <class SumOfTile, class WeightsOfTile>
@@ -179,6 +185,12 @@ struct Fractions {
 
 inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& work) {
   return {false, draw_from_law(target, u.bonus, work)};
+}
+
+// Whether a draft token is one of either model's. One that the target lacks has p = 0 there: it is
+// rejected like any other, and does not end the draft.
+inline bool in_vocabulary(int64_t token, const Logits& target, const Logits& draft) {
+  return token >= 0 && (token < target.vocab || token < draft.vocab);
 }
 
 // The token rule. requires 0 <= token < 2^20; a law that lacks it gives it no mass

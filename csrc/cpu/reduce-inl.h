@@ -39,6 +39,23 @@ inline bool tile_reaches(const RowSpace& space, int t, float x) {
   return any_ge(load(space.lane_max + t * kLanes), set1(x));
 }
 
+// Calls visit(token, logit) for the tokens from `floor` up, by ascending id. After scan_maxima.
+template <class Visit>
+inline void for_each_from(const Row& row, float floor, Visit visit) {
+  const F threshold = set1(floor);
+  float buffer[kTile];
+  for (int t = 0; t < row.tiles(); ++t) {
+    if (!tile_reaches(row.space(), t, floor)) continue;
+    const float* x = row.tile(t, buffer);
+    for (int i = 0; i < kTile; i += kLanes) {
+      for (uint32_t hits = mask_ge(load(x + i), threshold); hits; hits &= hits - 1) {
+        const int lane = i + __builtin_ctz(hits);
+        visit(t * kTile + lane, x[lane]);
+      }
+    }
+  }
+}
+
 // The first token equal to the row's maximum; -1 in an empty row. After scan_maxima.
 inline int first_maximum(const Row& row, float largest) {
   if (largest == -kInfinity) return -1;

@@ -13,12 +13,6 @@ inline const char* position_data(const Logits& logits, int64_t row, int64_t posi
          (row * logits.row_stride + position * logits.position_stride) * element;
 }
 
-// Whether a draft token is one of either model's. One that the target lacks has p = 0 there: it is
-// rejected like any other, and does not end the draft.
-inline bool in_vocabulary(int64_t token, const Logits& target, const Logits& draft) {
-  return token >= 0 && (token < target.vocab || token < draft.vocab);
-}
-
 // A row's history while it is being read: what came before, and the drafts before its position.
 struct History {
   const int64_t* previous;
@@ -28,8 +22,7 @@ struct History {
 };
 
 inline History history(const Tokens& previous, int64_t row) {
-  return {
-      previous.ids + row * previous.row_stride, previous.length, previous.stride, nullptr, 0, 0};
+  return {previous.row(row), previous.length, previous.stride, nullptr, 0, 0};
 }
 
 // The row's penalised logits with its finite maximum; -inf in an empty row.
@@ -55,10 +48,6 @@ struct Penalised {
 // Up to here drawing from the kept list is cheaper than going over the row's noise.
 constexpr int kShortSelection = 1024;
 
-inline bool only_top_p(const Filter& filter, int64_t vocab) {
-  return (filter.top_k <= 0 || filter.top_k >= vocab) && filter.min_p <= 0.0;
-}
-
 inline int sample_row(const Penalised& logits, const Filter& filter, const Place& place,
                       Workspace& work) {
   const Row& row = logits.row;
@@ -66,7 +55,8 @@ inline int sample_row(const Penalised& logits, const Filter& filter, const Place
   if (keeps_everything(filter, row.vocab())) {
     return draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
   }
-  if (only_top_p(filter, row.vocab()) && filter.top_p >= kAskFrom) {
+  const bool only_top_p = !has_top_k(filter, row.vocab()) && !has_min_p(filter);
+  if (only_top_p && filter.top_p >= kAskFrom) {
     const int token = draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
     if (in_nucleus(row, logits.max, token, filter.temperature, filter.top_p)) return token;
   }

@@ -77,20 +77,11 @@ inline float quotient_floor(float largest, float least) {
 // Tokens from `floor` up, with their quotients; returns how many.
 inline int collect(const Row& row, float floor, float temperature) {
   const RowSpace& space = row.space();
-  const F threshold = set1(floor);
-  float buffer[kTile];
   int count = 0;
-  for (int t = 0; t < row.tiles(); ++t) {
-    if (!tile_reaches(space, t, floor)) continue;
-    const float* x = row.tile(t, buffer);
-    for (int i = 0; i < kTile; i += kLanes) {
-      for (uint32_t hits = mask_ge(load(x + i), threshold); hits; hits &= hits - 1) {
-        const int lane = i + __builtin_ctz(hits);
-        space.id[count] = t * kTile + lane;
-        space.y[count++] = quotient(x[lane], temperature);
-      }
-    }
-  }
+  for_each_from(row, floor, [&](int token, float x) {
+    space.id[count] = token;
+    space.y[count++] = quotient(x, temperature);
+  });
   return count;
 }
 
@@ -156,8 +147,8 @@ inline void keep_min_p(Selection& selection, double min_p, float largest, RowSpa
 inline Selection select(const Row& row, float x_max, const Filter& filter, bool with_mass,
                         Workspace& work) {
   RowSpace& space = row.space();
-  const bool top_k = filter.top_k > 0 && filter.top_k < row.vocab();
-  const bool top_p = filter.top_p < 1.0, min_p = filter.min_p > 0.0;
+  const bool top_k = has_top_k(filter, row.vocab());
+  const bool top_p = has_top_p(filter), min_p = has_min_p(filter);
   const float largest = quotient(x_max, filter.temperature);
   float floor = -kMaxFloat;
   if (top_k) {

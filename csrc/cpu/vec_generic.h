@@ -68,8 +68,7 @@ HOST_DEVICE F smaller(F a, F b) { EACH_PART(F, a.part[p] < b.part[p] ? a.part[p]
 
 #undef EACH_PART
 
-#if defined(TARGET_HAS_FMA) || defined(__FP_FAST_FMAF)
-HOST_DEVICE F fma(F a, F b, F c) {
+HOST_DEVICE F fma_by_lane(const F& a, const F& b, F c) {
   for (int p = 0; p < 4; ++p) {
     for (int i = 0; i < 4; ++i) {
       c.part[p][i] = __builtin_fmaf(a.part[p][i], b.part[p][i], c.part[p][i]);
@@ -77,6 +76,9 @@ HOST_DEVICE F fma(F a, F b, F c) {
   }
   return c;
 }
+
+#if defined(TARGET_HAS_FMA) || defined(__FP_FAST_FMAF)
+HOST_DEVICE F fma(F a, F b, F c) { return fma_by_lane(a, b, c); }
 #else
 typedef float Floats2 __attribute__((vector_size(8)));
 typedef double Doubles2 __attribute__((vector_size(16)));
@@ -96,13 +98,8 @@ HOST_DEVICE Words2 doubtful(Doubles2 sum) {
   return halfway | below_normal;
 }
 
-static __attribute__((noinline)) F fma_by_lane(const F& a, const F& b, F c) {
-  for (int p = 0; p < 4; ++p) {
-    for (int i = 0; i < 4; ++i) {
-      c.part[p][i] = __builtin_fmaf(a.part[p][i], b.part[p][i], c.part[p][i]);
-    }
-  }
-  return c;
+static __attribute__((noinline)) F rare_fma(const F& a, const F& b, const F& c) {
+  return fma_by_lane(a, b, c);
 }
 
 // a * b + c with one rounding, by float64: the product is exact there, and rounding the sum twice
@@ -122,7 +119,7 @@ HOST_DEVICE F fma(F a, F b, F c) {
     result.part[p] = __builtin_shufflevector(rounded[0], rounded[1], 0, 1, 2, 3);
   }
   const bool exact = int64_t(doubt[0] | doubt[1]) >= 0;
-  return __builtin_expect(exact, 1) ? result : fma_by_lane(a, b, c);
+  return __builtin_expect(exact, 1) ? result : rare_fma(a, b, c);
 }
 #endif
 

@@ -20,12 +20,9 @@ struct Round {
   Place place;
   Workspace& work;
 
-  int64_t drafted(int64_t position) const {
-    return p.drafted.ids[row * p.drafted.row_stride + position * p.drafted.stride];
-  }
   Penalised logits(const Logits& from, int64_t position, RowSpace& space) const {
     History seen = history(p.filter.previous, row);
-    seen.drafted = p.drafted.ids + row * p.drafted.row_stride;
+    seen.drafted = p.drafted.row(row);
     seen.drafted_count = position;
     seen.drafted_stride = p.drafted.stride;
     return Penalised(from, row, position, filter, seen, space);
@@ -56,14 +53,13 @@ inline Law law_of(const Penalised& logits, const Filter& filter, Workspace& work
     law.kind = Law::kSelection;
     law.selection = select(logits.row, logits.max, filter, true, work);
   }
-  law.total = sum_tiles(law);
-  law.summed = true;
+  take_total(law);
   return law;
 }
 
 inline Verdict judge_row(const Round& round, int64_t position) {
   const VerifyParams& p = round.p;
-  const int64_t drafted = position < p.drafted.length ? round.drafted(position) : -1;
+  const int64_t drafted = position < p.drafted.length ? p.drafted.at(round.row, position) : -1;
   const Penalised target_logits = round.logits(p.target, position, round.work.target);
   if (greedy(round.filter) || p.rule == Rule::kCoupled) {
     Place place = round.place;

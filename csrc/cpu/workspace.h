@@ -11,7 +11,6 @@ namespace spec_decode_ops {
 
 constexpr int kTile = 512;  // tokens
 constexpr int kLanes = 16;  // tokens a vector step handles, on every target
-constexpr int kMaxTiles = (1 << 20) / kTile;
 
 // What reading one row needs. Arrays of `capacity` tokens, or of a value a tile.
 struct RowSpace {
