@@ -16,6 +16,12 @@ HOST_DEVICE bool accepts(uint64_t u, uint64_t p, uint64_t p_total, uint64_t q, u
   return less(scale(u, multiply(q, p_total)), multiply(p, q_total));
 }
 
+// u in [0, 1) as a fraction of 2^64; what lies outside counts as the nearest end.
+HOST_DEVICE uint64_t fraction_of(double u) {
+  if (!(u > 0.0)) return 0;
+  return u < 1.0 ? uint64_t(u * 0x1p64) : UINT64_MAX;
+}
+
 // max(p(x) - q(x), 0) in units of 1 / (p_total * q_total).
 HOST_DEVICE Wide residual(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
   const Wide target = multiply(p, q_total), draft = multiply(q, p_total);

@@ -32,13 +32,11 @@ HOST_DEVICE float bits_float(uint32_t bits) {
 HOST_DEVICE float add(float a, float b) { return __fadd_rn(a, b); }
 HOST_DEVICE float sub(float a, float b) { return __fsub_rn(a, b); }
 HOST_DEVICE float mul(float a, float b) { return __fmul_rn(a, b); }
-HOST_DEVICE float div(float a, float b) { return __fdiv_rn(a, b); }
 HOST_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 #else
 HOST_DEVICE float add(float a, float b) { return a + b; }
 HOST_DEVICE float sub(float a, float b) { return a - b; }
 HOST_DEVICE float mul(float a, float b) { return a * b; }
-HOST_DEVICE float div(float a, float b) { return a / b; }
 HOST_DEVICE float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #endif
 

@@ -8,7 +8,7 @@
 // fine word is drawn.
 #pragma once
 
-#include "common/float32.h"
+#include "common/divide.h"
 
 namespace spec_decode_ops {
 

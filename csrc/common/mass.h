@@ -7,7 +7,7 @@
 // Masses are not monotone in x to the last bit: order tokens by x/T, never by mass.
 #pragma once
 
-#include "common/float32.h"
+#include "common/divide.h"
 
 namespace spec_decode_ops {
 
@@ -96,6 +96,17 @@ HOST_DEVICE int exponent_above(float p) {
   const uint32_t scaled = normal ? pattern : float_bits(mul(p, 0x1p24f));
   const int exponent = int(scaled >> 23) - 127 - (normal ? 0 : 24);
   return exponent + ((scaled & 0x7fffffu) != 0);
+}
+
+// The unit of a row of probabilities is 2^(E - 43), E being this of its largest entry. Entries of
+// +inf share their row.
+HOST_DEVICE int probability_exponent(float largest) {
+  return largest > 0.0f && largest < kInfinity ? exponent_above(largest) : 0;
+}
+
+HOST_DEVICE uint64_t probability_mass(float p, bool infinite, int exponent) {
+  if (infinite) return p == kInfinity ? kMassOfMax : 0;
+  return fixed_point(p, kMassBits - exponent, kMassBits);
 }
 
 }  // namespace spec_decode_ops

@@ -3,7 +3,7 @@
 // among equals by the lower token id.
 #pragma once
 
-#include "common/float32.h"
+#include "common/divide.h"
 
 namespace spec_decode_ops {
 
@@ -24,6 +24,10 @@ HOST_DEVICE float quotient(float x, float temperature) {
   return keep_finite(div(x, temperature), x);
 }
 
+HOST_DEVICE float quotient(float x, const Divisor& temperature) {
+  return keep_finite(divide(x, temperature), x);
+}
+
 // Integers in the order of floats: key(a) < key(b) iff a < b. requires no NaN
 HOST_DEVICE uint32_t order_key(float y) {
   const uint32_t bits = float_bits(add(y, 0.0f));  // -0 + 0 = +0
@@ -35,16 +39,28 @@ HOST_DEVICE float key_value(uint32_t key) {
 }
 
 // The least finite logit whose quotient is at least y, so that a threshold on quotients is one on
-// logits. requires y <= quotient(FLT_MAX, T), T > 0
+// logits. It lies close to y * T, from where the search gallops. requires y <= quotient(FLT_MAX,
+// T), T > 0
 HOST_DEVICE float least_logit(float y, float temperature) {
-  uint32_t low = order_key(-kMaxFloat), high = order_key(kMaxFloat);
-  while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (quotient(key_value(middle), temperature) >= y) {
+  const auto reaches = [&](uint32_t key) { return quotient(key_value(key), temperature) >= y; };
+  const float guess = mul(y, temperature);
+  const uint32_t first = order_key(-kMaxFloat), last = order_key(kMaxFloat);
+  uint32_t low = first, high = last;  // the answer is in [low, high]
+  uint32_t middle = !(guess > -kMaxFloat) ? first : (guess < kMaxFloat ? order_key(guess) : last);
+  for (uint32_t step = 1; low < high;) {
+    if (reaches(middle)) {
       high = middle;
     } else {
       low = middle + 1;
     }
+    if (low > first && high < last) {
+      middle = low + (high - low) / 2;
+    } else if (low == first) {
+      middle = high - first > step ? high - step : first;
+    } else {
+      middle = last - low > step ? low + step : last;
+    }
+    step = step < 0x40000000u ? 2 * step : step;
   }
   return key_value(low);
 }

@@ -73,6 +73,12 @@ struct Logits {
   int64_t vocab;  // 1 .. 2^20
 };
 
+// Whether a draft token is one of either model's. One that the target lacks has p = 0 there: it is
+// rejected like any other, and does not end the draft.
+HOST_DEVICE bool in_vocabulary(int64_t token, const Logits& target, const Logits& draft) {
+  return token >= 0 && (token < target.vocab || token < draft.vocab);
+}
+
 struct FilterSet {
   PerRow<float> temperature;
   PerRow<int64_t> top_k;

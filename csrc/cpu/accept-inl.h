@@ -17,12 +17,6 @@ inline Row probability_row(const Logits& from, int64_t row, int64_t position, Ro
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
 
-// u in [0, 1) as a fraction of 2^64; what lies outside counts as the nearest end.
-inline uint64_t fraction_of(double u) {
-  if (!(u > 0.0)) return 0;
-  return u < 1.0 ? uint64_t(u * 0x1p64) : UINT64_MAX;
-}
-
 inline Law law_of(const Row& row, bool normalized) {
   Law law{};
   law.kind = Law::kProbabilities;
@@ -31,7 +25,7 @@ inline Law law_of(const Row& row, bool normalized) {
   if (normalized) return law;
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
-  law.exponent = law.infinite || !(largest > 0.0f) ? 0 : exponent_above(largest);
+  law.exponent = probability_exponent(largest);
   take_total(law);
   return law;
 }

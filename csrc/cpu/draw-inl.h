@@ -5,44 +5,11 @@
 // only the largest logits and the 1 token in 256 with a zero byte are scored at all.
 #pragma once
 
-#include "common/gumbel.h"
+#include "common/winner.h"
 #include "cpu/select-inl.h"
 
 namespace spec_decode_ops {
 namespace {
-
-// The best token so far. Tokens may be shown in any order.
-class Winner {
- public:
-  explicit Winner(const Place& place) : place_(place) {}
-
-  int token() const { return token_; }
-
-  // Whether a token at y whose noise is under `bound` may still win. Rounding is monotone, so the
-  // rounded sum decides.
-  bool open(float y, float bound) const { return add(y, bound) >= best_.high; }
-
-  void show(int token, float y, uint32_t coarse) {
-    if (!open(y, coarse ? kGumbelUnlessZero : kGumbelMax)) return;
-    const Score score = exact_sum(y, gumbel(coarse, fine_word(place_, uint32_t(token))));
-    if (token_ < 0 || beats(score, token, best_, token_)) {
-      best_ = score;
-      token_ = token;
-    }
-  }
-  void show(int token, float y) { show(token, y, coarse_byte(place_, uint32_t(token))); }
-
-  // A quotient below which no token with a non-zero coarse byte can win.
-  float floor() const {
-    const float magnitude = best_.high < 0.0f ? -best_.high : best_.high;
-    return keep_finite(best_.high - kGumbelUnlessZero - 1e-5f - magnitude * 1e-6f, best_.high);
-  }
-
- private:
-  const Place& place_;
-  Score best_ = {-kInfinity, 0.0f};
-  int token_ = -1;
-};
 
 // Shows the kept tokens of one tile whose coarse byte is zero.
 inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut& cut,
@@ -61,7 +28,7 @@ inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut&
         const int token = first + 8 * half + byte;
         if ((bytes >> (8 * byte) & 0xff) || token >= row.vocab()) continue;
         const float y = quotient(row.at(token), temperature);
-        if (kept(y, token, cut)) winner.show(token, y, 0);
+        if (kept(y, token, cut)) winner.show(place, token, y, 0);
       }
     }
   }
@@ -71,31 +38,32 @@ inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut&
 inline int draw_from_row(const Row& row, float x_max, float temperature, const Cut& cut,
                          const Place& place) {
   if (x_max == -kInfinity) return -1;
-  Winner winner(place);
+  Winner winner = no_winner();
   const int top = first_maximum(row, x_max);
   const float largest = quotient(x_max, temperature);
-  if (kept(largest, top, cut)) winner.show(top, largest);
+  if (kept(largest, top, cut)) winner.show(place, top, largest);
   for (int t = 0; t < row.tiles(); ++t) show_zero_bytes(row, t, temperature, cut, place, winner);
-  float floor = winner.token() < 0 ? -kMaxFloat : winner.floor();
+  float floor = winner.token < 0 ? -kMaxFloat : winner.floor();
   floor = floor < largest ? floor : largest;
   for_each_from(row, least_logit(floor, temperature), [&](int token, float x) {
     const float y = quotient(x, temperature);
-    if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(token, y);
+    if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(place, token, y);
   });
-  return winner.token();
+  return winner.token;
 }
 
 // The draw over selected tokens; -1 if there are none.
 inline int draw_from_selection(const RowSpace& space, const Selection& selection,
                                const Place& place) {
-  Winner winner(place);
+  Winner winner = no_winner();
   int top = 0;
   for (int i = 1; i < selection.count; ++i) top = space.y[i] > space.y[top] ? i : top;
-  if (selection.count) winner.show(space.id[top], space.y[top]);
+  if (selection.count) winner.show(place, space.id[top], space.y[top]);
   for (int i = 0; i < selection.count; ++i) {
-    if (i != top && winner.open(space.y[i], kGumbelMax)) winner.show(space.id[i], space.y[i]);
+    if (i != top && winner.open(space.y[i], kGumbelMax))
+      winner.show(place, space.id[i], space.y[i]);
   }
-  return winner.token();
+  return winner.token;
 }
 
 }  // namespace

@@ -30,11 +30,6 @@ inline Law one_token(int token) {
   return law;
 }
 
-inline uint64_t probability_mass(const Law& law, float p) {
-  if (law.infinite) return p == kInfinity ? kMassOfMax : 0;
-  return fixed_point(p, kMassBits - law.exponent, kMassBits);
-}
-
 // The first entry of the selection at `token` or above.
 inline int entry_from(const Law& law, int token) {
   const int32_t* id = law.row->space().id;
@@ -55,7 +50,8 @@ inline uint64_t mass_of(const Law& law, int token) {
   if (law.kind == Law::kOneToken) return token == law.token;
   if (token >= law.row->vocab()) return 0;
   if (law.kind == Law::kSoftmax) return mass(law.row->at(token), law.scale);
-  if (law.kind == Law::kProbabilities) return probability_mass(law, law.row->at(token));
+  if (law.kind == Law::kProbabilities)
+    return probability_mass(law.row->at(token), law.infinite, law.exponent);
   const int entry = entry_from(law, token);
   const RowSpace& space = law.row->space();
   return entry < law.selection.count && space.id[entry] == token ? space.mass[entry] : 0;
@@ -73,7 +69,7 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
     float buffer[kTile];
     const float* p = law.row->tile(t, buffer);
     if (law.infinite) {
-      for (int i = 0; i < kTile; ++i) out[i] = probability_mass(law, p[i]);
+      for (int i = 0; i < kTile; ++i) out[i] = probability_mass(p[i], law.infinite, law.exponent);
     } else {
       const ProbabilityWeight weight_of(law.exponent);
       for (int i = 0; i < kTile; i += kLanes) masses(p + i, weight_of, out + i);
@@ -185,12 +181,6 @@ struct Fractions {
 
 inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& work) {
   return {false, draw_from_law(target, u.bonus, work)};
-}
-
-// Whether a draft token is one of either model's. One that the target lacks has p = 0 there: it is
-// rejected like any other, and does not end the draft.
-inline bool in_vocabulary(int64_t token, const Logits& target, const Logits& draft) {
-  return token >= 0 && (token < target.vocab || token < draft.vocab);
 }
 
 // The token rule. requires 0 <= token < 2^20; a law that lacks it gives it no mass

@@ -6,7 +6,7 @@
 // cannot stay; with top-p, tokens without mass cannot. What decides then runs over the candidates.
 #pragma once
 
-#include "common/gumbel.h"
+#include "common/floor.h"
 #include "common/prefix_filter.h"
 #include "cpu/reduce-inl.h"
 
@@ -65,13 +65,6 @@ inline float kth_bound(const Row& row, int64_t k, Workspace& work) {
   for (int i = 0; i < lanes; ++i) work.key[i] = order_key(row.space().lane_max[i]);
   const auto one = [](int) { return uint64_t(1); };
   return key_value(find_crossing(work.key, lanes, uint64_t(k), one, work.index).key);
-}
-
-// A quotient under which every token's weight is below `least`, whatever was rounded on the way.
-inline float quotient_floor(float largest, float least) {
-  const float magnitude = largest < 0.0f ? -largest : largest;
-  const float slack = 1e-3f + magnitude * 1e-6f;
-  return keep_finite(largest + log_normal(least) - slack, largest);
 }
 
 // Tokens from `floor` up, with their quotients; returns how many.
@@ -156,7 +149,7 @@ inline Selection select(const Row& row, float x_max, const Filter& filter, bool 
     if (bound > -kInfinity) floor = quotient(bound, filter.temperature);
   } else if (top_p || min_p) {
     const float least = !top_p && filter.min_p > 0x1p-44 ? float(filter.min_p) : 0x1p-44f;
-    floor = quotient_floor(largest, least < 1.0f ? least : 1.0f);
+    floor = mass_floor(largest, least < 1.0f ? least : 1.0f);
   }
   const float x_floor = least_logit(floor, filter.temperature);
   Selection selection{collect(row, x_floor, filter.temperature), {floor, INT32_MAX}};

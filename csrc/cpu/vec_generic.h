@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "common/float32.h"
+#include "common/divide.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
