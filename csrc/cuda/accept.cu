@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify_greedy and accept: verification of ready probability rows. Normalised rows are read only
+// where they decide; others are scanned and summed first.
+#include "cuda/judge.cuh"
+#include "cuda/plan.cuh"
+
+namespace spec_decode_ops {
+namespace cuda {
+namespace {
+
+struct Plan {
+  RowGroup target, draft;
+  Wide* tile_weight;
+  size_t bytes;
+};
+
+RowGroup new_probabilities(const Logits& logits, int64_t rows, int64_t positions, bool scanned,
+                           bool summed, Arena& arena) {
+  RowGroup group{};
+  group.logits = logits;
+  group.sequences = rows;
+  group.positions = positions;
+  group.probabilities = true;
+  if (scanned) {
+    group.tile_max = arena.take<float>(group.rows() * group.tiles());
+    group.chunk_max = arena.take<float>(group.all_chunks());
+  }
+  if (summed) add_law_masses(group, arena);
+  return group;
+}
+
+Plan plan(const AcceptParams& p, int64_t rows, void* workspace) {
+  Arena arena(workspace);
+  Plan plan{};
+  const bool greedy = !p.uniforms, scanned = greedy || !p.normalized;
+  const bool summed = scanned && !greedy;
+  const int64_t drafts = p.drafted.length;
+  plan.target = new_probabilities(p.target, rows, drafts + 1, scanned, summed, arena);
+  if (p.draft.data && !greedy) {
+    plan.draft = new_probabilities(p.draft, rows, drafts, scanned, summed, arena);
+  }
+  if (!greedy) plan.tile_weight = new_tile_weights(plan.target, arena);
+  plan.bytes = arena.bytes();
+  return plan;
+}
+
+}  // namespace
+
+size_t accept_workspace(const AcceptParams& params, int64_t rows) {
+  return plan(params, rows, nullptr).bytes;
+}
+
+cudaError_t accept(const AcceptParams& params, int64_t rows, void* workspace, cudaStream_t stream) {
+  const Plan made = plan(params, rows, workspace);
+  if (made.target.tile_max) RETURN_IF_FAILED(scan({made.target, made.draft, {}}, stream));
+  if (made.target.tile_mass) {
+    RETURN_IF_FAILED(sum_masses({made.target, made.draft, MassOf::kLaw}, stream));
+  }
+  JudgeParams judged{};
+  judged.target = made.target;
+  judged.draft = made.draft;
+  judged.has_draft = params.draft.data != nullptr;
+  judged.drafted = params.drafted;
+  judged.uniforms = params.uniforms;
+  judged.greedy = !params.uniforms;
+  judged.normalized = params.normalized && params.uniforms;
+  judged.tile_weight = made.tile_weight;
+  judged.accept_length = params.accept_length;
+  judged.next_token = params.next_token;
+  return judge(judged, stream);
+}
+
+}  // namespace cuda
+}  // namespace spec_decode_ops

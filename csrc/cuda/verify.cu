@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// verify: speculative sampling from logits, and the coupled rule (Daliri et al. 2024), under which
+// position i emits what `sample` would draw there and the draft goes on while it agrees.
+//
+// By ratio: a scan of all rows, their cuts where a filter may be on, their masses, the weights
+// where each round ends, and its token. Coupled: `sample` over the target's rows, and a walk along
+// them.
+#include "cuda/cuts.cuh"
+#include "cuda/judge.cuh"
+#include "cuda/plan.cuh"
+#include "cuda/sample.cuh"
+
+namespace spec_decode_ops {
+namespace cuda {
+
+struct FollowParams {
+  const int64_t* token;  // [positions, sequences] what `sample` draws
+  Tokens drafted;
+  int64_t sequences;
+  int64_t* accept_length;
+  int64_t* out;
+};
+
+// One thread a sequence.
+__global__ void __launch_bounds__(kThreads) follow_kernel(const __grid_constant__ FollowParams p) {
+  const int64_t sequence = int64_t(blockIdx.x) * kThreads + threadIdx.x;
+  if (sequence >= p.sequences) return;
+  const int64_t drafts = p.drafted.length;
+  int64_t* out = p.out + sequence * (drafts + 1);
+  int64_t position = 0;
+  for (;; ++position) {
+    const int64_t token = p.token[position * p.sequences + sequence];
+    out[position] = token;
+    const bool agrees =
+        position < drafts && token >= 0 && token == p.drafted.at(sequence, position);
+    if (!agrees) break;
+  }
+  p.accept_length[sequence] = position;
+  for (int64_t i = position + 1; i <= drafts; ++i) out[i] = -1;
+}
+
+namespace {
+
+struct Plan {
+  RowGroup coupled;  // of the coupled rule, with its tokens
+  int64_t* token;
+  SortSpace sort;
+  CutPlan target, draft;  // of the token rule
+  Wide* tile_weight;
+  size_t bytes;
+};
+
+CutPlan plan_law(const Logits& logits, int64_t rows, int64_t positions, const VerifyParams& p,
+                 Algorithm algorithm, Arena& arena) {
+  RowGroup group = new_group(logits, rows, positions, p.filter, p.drafted, arena);
+  if (!must_be_greedy(p.filter)) add_law_masses(group, arena);
+  return plan_cuts(group, may_cut(p.filter, logits.vocab), algorithm, arena);
+}
+
+Plan plan(const VerifyParams& p, int64_t rows, Algorithm algorithm, void* workspace) {
+  Arena arena(workspace);
+  Plan plan{};
+  const int64_t positions = p.drafted.length + 1;
+  if (p.rule == Rule::kCoupled) {
+    if (choose(algorithm) == Algorithm::kSort) {
+      plan.coupled = new_group(p.target, rows, positions, p.filter, p.drafted, arena);
+      plan.sort = new_sort_space(plan.coupled, arena);
+    } else {
+      plan.coupled = new_sample_group(p.target, rows, positions, p.filter, p.drafted, arena);
+    }
+    plan.token = arena.take<int64_t>(rows * positions);
+  } else {
+    plan.target = plan_law(p.target, rows, positions, p, algorithm, arena);
+    if (!must_be_greedy(p.filter)) {
+      if (p.draft.data) {
+        plan.draft = plan_law(p.draft, rows, positions - 1, p, algorithm, arena);
+      }
+      plan.tile_weight = new_tile_weights(plan.target.group, arena);
+    }
+  }
+  plan.bytes = arena.bytes();
+  return plan;
+}
+
+cudaError_t follow(const VerifyParams& p, int64_t rows, Algorithm algorithm, const Plan& plan,
+                   cudaStream_t stream) {
+  RETURN_IF_FAILED(choose(algorithm) == Algorithm::kSort
+                       ? sample_sorted(plan.coupled, plan.sort, p.noise, plan.token, stream)
+                       : sample_rows(plan.coupled, p.noise, plan.token, stream));
+  const Grid grid{(rows + kThreads - 1) / kThreads, 1, 1};
+  return launch(follow_kernel, grid, kThreads, stream,
+                FollowParams{plan.token, p.drafted, rows, p.accept_length, p.out});
+}
+
+cudaError_t by_ratio(const VerifyParams& p, const Plan& plan, cudaStream_t stream) {
+  const RowGroup &target = plan.target.group, &draft = plan.draft.group;
+  RETURN_IF_FAILED(scan({target, draft, p.noise}, stream));
+  RETURN_IF_FAILED(find_cuts(plan.target, stream));
+  RETURN_IF_FAILED(find_cuts(plan.draft, stream));
+  if (target.tile_mass) {
+    RETURN_IF_FAILED(sum_masses({target, draft, MassOf::kLaw}, stream));
+  }
+  JudgeParams judged{};
+  judged.target = target;
+  judged.draft = draft;
+  judged.has_draft = p.draft.data != nullptr;
+  judged.drafted = p.drafted;
+  judged.noise = p.noise;
+  judged.words = p.words;
+  judged.tile_weight = plan.tile_weight;
+  judged.accept_length = p.accept_length;
+  judged.out = p.out;
+  return judge(judged, stream);
+}
+
+}  // namespace
+
+size_t verify_workspace(const VerifyParams& params, int64_t rows, Algorithm algorithm) {
+  return plan(params, rows, algorithm, nullptr).bytes;
+}
+
+cudaError_t verify(const VerifyParams& params, int64_t rows, Algorithm algorithm, void* workspace,
+                   cudaStream_t stream) {
+  const Plan made = plan(params, rows, algorithm, workspace);
+  if (params.rule == Rule::kCoupled) return follow(params, rows, algorithm, made, stream);
+  return by_ratio(params, made, stream);
+}
+
+}  // namespace cuda
+}  // namespace spec_decode_ops
