@@ -6,6 +6,7 @@
 #   TORCH=spec        the torch to install, e.g. torch==2.13.0      (torch>=2.10)
 #   TORCH_INDEX=url   the package index to take torch from          (pip's own)
 #   DEMO_ARGS=...     e.g. "--temperature 0.8 --top-p 0.95 --seed 7"
+#   SPEC_DECODE_OPS_CUDA=0|1  build for CUDA never, or always; else where nvcc and a CUDA torch are
 #   TEST_ARGS=...     passed to pytest, e.g. "-k verify"
 #   BENCH_ARGS=...    e.g. "--vocab 151936 --threads 2"
 
@@ -22,18 +23,31 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test kernel bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda kernel cuda cuda-report bench lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda" $(TEST_ARGS)
+
+# What needs nvcc, but no GPU: the CUDA library is compiled, inspected and run by the emulator.
+test-cuda: kernel $(DONE)/tests
+	$(BIN)/pytest -m cuda $(TEST_ARGS)
 
 # The layout that get_kernel loads: LOCAL_KERNELS="phanerozoic/spec-decode-ops=$(CURDIR)"
 kernel: $(TORCH_DONE)
 	$(say) "Kernel layout"
 	@$(BIN)/python packaging/kernel_layout.py
+
+# The CUDA variant, for all GPUs of build.toml. Needs nvcc, but neither a GPU nor a CUDA torch.
+cuda: $(TORCH_DONE)
+	$(say) "CUDA library (some minutes)"
+	@$(BIN)/python packaging/kernel_layout.py cuda
+
+# Registers, spills, and instructions a token by pipe, from the machine code of each GPU.
+cuda-report: $(DONE)/tests
+	$(BIN)/python benchmarks/cuda_report.py
 
 bench: kernel $(DONE)/tests
 	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pip install .`: the CPU library, compiled by packaging/native_library.py."""
+"""`pip install .`: the library, compiled by packaging/native_library.py.
+
+It is the CUDA library where nvcc and a CUDA torch are, or if SPEC_DECODE_OPS_CUDA=1 asks for it.
+"""
 
 import sys
 from pathlib import Path
@@ -10,8 +13,9 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "packaging"))
 
+import cuda_toolkit
 import native_library
-from native_library import HEADERS, ROOT, SOURCES
+from native_library import ROOT
 
 if int(setuptools.__version__.split(".")[0]) < 77:
     raise SystemExit(
@@ -19,10 +23,14 @@ if int(setuptools.__version__.split(".")[0]) < 77:
         "(with --no-build-isolation pip builds with the one that is installed)"
     )
 
-# Never the namespace of a Hub build: both may be loaded in one process.
-NAMESPACE = "_spec_decode_ops_cpu_pip"
+BACKEND = "cuda" if cuda_toolkit.wanted() else "cpu"
+SOURCES = native_library.sources(BACKEND)
 
-SCRATCH = ROOT / ".build" / "pip"
+# Never the namespace of a Hub build: both may be loaded in one process.
+NAMESPACE = f"_spec_decode_ops_{BACKEND}_pip"
+
+SCRATCH = ROOT / ".build" / "pip" / BACKEND  # or the other library would come along
+INPUTS = ["csrc/*", "torch-ext", "packaging"]
 
 
 def names(paths):
@@ -31,9 +39,10 @@ def names(paths):
 
 class BuildLibrary(build_ext):
     def build_extension(self, ext):
-        print(f"spec-decode-ops: building the CPU library ({len(SOURCES)} sources)", flush=True)
+        kind = BACKEND.upper()
+        print(f"spec-decode-ops: building the {kind} library ({len(SOURCES)} sources)", flush=True)
         library = Path(self.get_ext_fullpath(ext.name))
-        native_library.build(library, NAMESPACE)
+        native_library.build(library, NAMESPACE, BACKEND)
         (library.parent / "_ops.py").write_text(native_library.ops_module(NAMESPACE))
 
 
@@ -43,7 +52,7 @@ setup(
         Extension(
             f"spec_decode_ops.{NAMESPACE}",
             sources=names(SOURCES),
-            depends=names([*HEADERS, *ROOT.glob("packaging/*.*")]),
+            depends=names([path for folder in INPUTS for path in ROOT.glob(f"{folder}/*.*")]),
             py_limited_api=True,
         )
     ],

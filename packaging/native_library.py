@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that compiles the C++ sources: setup.py and kernel_layout.py both come here.
+"""The one place that compiles the sources: setup.py and kernel_layout.py both come here.
 
 The sources use torch's stable ABI and Python's limited API, so one library serves every
-torch >= 2.10 and every Python >= 3.9.
+torch >= 2.10 and every Python >= 3.9. There are two libraries, by `backend`: "cpu", and "cuda",
+which has the CPU's ops too and shares the CUDA runtime of torch.
 """
 
 import hashlib
@@ -14,10 +15,16 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cuda_toolkit
+
 ROOT = Path(__file__).resolve().parent.parent
-SOURCES = sorted([*ROOT.glob("csrc/cpu/*.cpp"), *ROOT.glob("torch-ext/*.cpp")])
-HEADERS = sorted([*ROOT.glob("csrc/**/*.h"), *ROOT.glob("torch-ext/*.h")])
+CUDA_BINDING = ROOT / "torch-ext" / "cuda_ops.cpp"
+SOURCES = sorted({*ROOT.glob("csrc/cpu/*.cpp"), *ROOT.glob("torch-ext/*.cpp")} - {CUDA_BINDING})
+CUDA_SOURCES = [CUDA_BINDING, *sorted(ROOT.glob("csrc/cuda/*.cu"))]
+CUDA_HEADERS = sorted(path for path in ROOT.glob("csrc/cuda/*") if path.suffix in (".h", ".cuh"))
 REGISTRATION = ROOT / "packaging" / "registration.h"
+BINDING_HEADERS = [*sorted(ROOT.glob("torch-ext/*.h")), REGISTRATION]
+KERNEL_HEADERS = sorted({*ROOT.glob("csrc/**/*.h")} - {*CUDA_HEADERS})
 EXPORTS = ROOT / "packaging" / "exports.map"
 OBJECTS = ROOT / ".build" / "objects"
 
@@ -30,7 +37,6 @@ FLAGS = [
     "-fvisibility=hidden",
     "-Wall",
     "-Wextra",
-    "-DCPU_KERNEL",
     "-DPy_LIMITED_API=0x03090000",
     "-DTORCH_TARGET_VERSION=0x020a000000000000",
 ]
@@ -41,10 +47,28 @@ def digest(*parts):
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def source_digest():
+def sources(backend):
+    return SOURCES if backend == "cpu" else [*SOURCES, *CUDA_SOURCES]
+
+
+def headers(source):
+    """What `source` may include."""
+    found = [*KERNEL_HEADERS]
+    if source.parent.name == "torch-ext":
+        found += BINDING_HEADERS
+    if source in CUDA_SOURCES:
+        found += CUDA_HEADERS
+    return found
+
+
+def source_digest(backend="cpu"):
     """A name for what the library is built from: it changes when a source, header or flag does."""
-    files = [*SOURCES, *HEADERS, REGISTRATION, EXPORTS]
-    return digest(*FLAGS, *(f"{f.relative_to(ROOT)}\n{f.read_text()}" for f in files))
+    files = [*sources(backend), *KERNEL_HEADERS, *BINDING_HEADERS, EXPORTS]
+    flags = FLAGS
+    if backend == "cuda":
+        files += CUDA_HEADERS
+        flags = [*FLAGS, *cuda_toolkit.FLAGS, *cuda_toolkit.architecture_flags()]
+    return digest(*flags, *(f"{f.relative_to(ROOT)}\n{f.read_text()}" for f in files))
 
 
 def compiler():
@@ -56,16 +80,53 @@ def torch_folder():
     return Path(importlib.util.find_spec("torch").origin).parent
 
 
-def compile_command(source, namespace):
-    """How `source` is compiled. Only torch-ext/ is told the name of the library."""
+def compile_command(source, namespace, backend="cpu"):
+    """How `source` is compiled. Only the binding is told the library's name and backend, so that
+    libraries share all other objects."""
     includes = [f"-I{ROOT / folder}" for folder in ("csrc", "torch-ext", "packaging")]
-    for folder in (torch_folder() / "include", sysconfig.get_path("include")):
+    if source.suffix == ".cu":
+        flags = [*cuda_toolkit.FLAGS, *cuda_toolkit.architecture_flags()]
+        return [*cuda_toolkit.required_nvcc(), *flags, *includes, str(source)]
+    folders = [torch_folder() / "include", Path(sysconfig.get_path("include"))]
+    if source == CUDA_BINDING:
+        folders += cuda_toolkit.include_folders()
+    for folder in folders:
         includes += ["-isystem", str(folder)]
-    name = [f"-DTORCH_EXTENSION_NAME={namespace}"] if source.parent.name == "torch-ext" else []
+    name = []
+    if source.name == "torch_binding.cpp":
+        name = [f"-D{backend.upper()}_KERNEL", f"-DTORCH_EXTENSION_NAME={namespace}"]
     return [*compiler(), *FLAGS, *includes, *name, str(source)]
 
 
-def build(library, namespace):
+def compile_source(source, namespace, backend="cpu"):
+    """The object of this source; its name says what it was made of, so it is made once."""
+    command = compile_command(source, namespace, backend)
+    tool = cuda_toolkit.required_nvcc() if source.suffix == ".cu" else compiler()
+    version = subprocess.check_output([*tool, "--version"], text=True)
+    texts = [path.read_text() for path in [*headers(source), source]]
+    obj = OBJECTS / f"{source.stem}-{digest(version, *command, *texts)}.o"
+    if not obj.exists():
+        print(f"  compiling {source.relative_to(ROOT)}", flush=True)
+        OBJECTS.mkdir(parents=True, exist_ok=True)
+        unfinished = obj.with_suffix(f".{os.getpid()}")
+        subprocess.check_call([*command, "-c", "-o", str(unfinished)])
+        unfinished.replace(obj)
+    return obj
+
+
+def link(objects, library, libraries=()):
+    """Links objects, torch and `libraries` into `library`."""
+    torch_libraries = [f"-L{torch_folder() / 'lib'}", "-ltorch", "-ltorch_cpu"]
+    unfinished = library.with_suffix(f".{os.getpid()}")
+    # Torch's CUDA symbols are found through libtorch, which nothing else would keep.
+    command = [*compiler(), "-shared", f"-Wl,--version-script={EXPORTS}", "-Wl,--no-as-needed"]
+    library.parent.mkdir(parents=True, exist_ok=True)
+    objects = [str(obj) for obj in objects]
+    subprocess.check_call([*command, *objects, *torch_libraries, *libraries, "-o", str(unfinished)])
+    unfinished.replace(library)
+
+
+def build(library, namespace, backend="cpu"):
     """Compile the sources and link them into `library`.
 
     `namespace` is the name of both the op namespace and the Python module inside the library. No
@@ -73,34 +134,21 @@ def build(library, namespace):
     MAX_JOBS, how many files to compile at once (all cores).
     """
     try:
-        version = subprocess.check_output([*compiler(), "--version"], text=True)
+        subprocess.check_output([*compiler(), "--version"])
     except OSError:
         raise SystemExit(
             f"{compiler()[0]}: no such C++ compiler. On Debian or Ubuntu: apt-get install g++"
         ) from None
-    shared = digest(version, *(header.read_text() for header in [*HEADERS, REGISTRATION]))
-
-    def compile_source(source):
-        """The object of this source; its name says what it was made of, so it is made once."""
-        command = compile_command(source, namespace)
-        obj = OBJECTS / f"{source.stem}-{digest(shared, *command, source.read_text())}.o"
-        if not obj.exists():
-            print(f"  compiling {source.relative_to(ROOT)}", flush=True)
-            unfinished = obj.with_suffix(f".{os.getpid()}")
-            subprocess.check_call([*command, "-c", "-o", str(unfinished)])
-            unfinished.replace(obj)
-        return str(obj)
-
-    OBJECTS.mkdir(parents=True, exist_ok=True)
     jobs = int(os.environ.get("MAX_JOBS") or os.cpu_count() or 1)
+    # Kernels first: they take longest.
+    ordered = sorted(sources(backend), key=lambda source: source.suffix != ".cu")
     with ThreadPoolExecutor(jobs) as pool:
-        objects = list(pool.map(compile_source, SOURCES))
-    library.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = library.with_suffix(f".{os.getpid()}")
-    link = [*compiler(), "-shared", f"-Wl,--version-script={EXPORTS}"]
-    torch_libraries = [f"-L{torch_folder() / 'lib'}", "-ltorch", "-ltorch_cpu"]
-    subprocess.check_call([*link, *objects, *torch_libraries, "-o", str(unfinished)])
-    unfinished.replace(library)
+        objects = list(pool.map(lambda each: compile_source(each, namespace, backend), ordered))
+    # The shared runtime: the process has that of torch, found by its name, and no second one.
+    runtime = []
+    if backend == "cuda":
+        runtime = [*(f"-L{folder}" for folder in cuda_toolkit.library_folders()), "-lcudart"]
+    link(objects, library, runtime)
 
 
 def ops_module(namespace):

@@ -13,8 +13,15 @@ try:
 except ImportError:  # the Hub builder's sandbox: it has the tests but not how we build
     kernel_layout = None
     collect_ignore = ["test_house.py", "test_packaging.py", "test_targets.py", "test_vector.py"]
+    collect_ignore_glob = ["test_cuda_*.py", "test_gpu_check.py", "test_model.py"]
 
 REPO_ID = "phanerozoic/spec-decode-ops"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.name.startswith("test_cuda_"):
+            item.add_marker(pytest.mark.cuda)
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +35,16 @@ def sdo():
     os.environ["LOCAL_KERNELS"] = f"{REPO_ID}={kernel_layout.ROOT}"
     # Under a CUDA torch the default would be a CUDA variant; build/ holds the CPU one.
     return kernels.get_kernel(REPO_ID, version=1, backend="cpu", trust_remote_code=True)
+
+
+@pytest.fixture(scope="session")
+def emulated():
+    """The CUDA library as it is shipped, run by the emulator; on a machine without nvcc the test is
+    skipped, but not in CI."""
+    import cuda_toolkit
+
+    if cuda_toolkit.nvcc() is None and not os.environ.get("CI"):
+        pytest.skip("no nvcc: CUDA kernels cannot be compiled")
+    from cuda_emulator import library
+
+    return library.load("8.0")

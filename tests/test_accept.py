@@ -195,3 +195,94 @@ def test_a_token_that_only_the_draft_has_is_rejected_without_bias(sdo):
             assert sdo._accept_with_uniforms(
                 target, draft, torch.tensor([2]), uniforms, normalized
             ) == (0, 1)
+
+
+# ---- Tensors for results ----
+
+
+def a_batch(dtype=torch.float32):
+    """3 sequences of 3 drafts, of which the last has an id that ends its draft."""
+    parts = [probabilities(3, 40, dtype, scale) for scale in (1.0, 4.0, 0.5)]
+    target, draft, tokens = (torch.stack(each) for each in zip(*parts))
+    tokens[2, 1] = -1
+    return target, draft, tokens
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("normalized", [False, True])
+def test_a_batch_is_its_sequences(sdo, dtype, normalized):
+    target, draft, tokens = a_batch(dtype)
+    for seed in range(8):
+        uniforms = torch.rand(3, 4, dtype=torch.float64, generator=gen(seed))
+        for q in (draft, None):
+            batch = sdo.accept(target, q, tokens, uniforms=uniforms, normalized=normalized)
+            alone = [
+                sdo._accept_with_uniforms(
+                    target[b], None if q is None else q[b], tokens[b], uniforms[b], normalized
+                )
+                for b in range(3)
+            ]
+            assert [tuple(each) for each in torch.stack(batch, 1).tolist()] == alone
+            assert [each.dtype for each in batch] == [torch.int64] * 2
+
+
+def test_a_batch_draws_its_uniforms_from_the_generator_row_by_row(sdo):
+    target, draft, tokens = a_batch()
+    uniforms = torch.rand(3, 4, dtype=torch.float64, generator=gen(5))
+    wanted = sdo.accept(target, draft, tokens, uniforms=uniforms)
+    generator = gen(5)
+    for a, b in zip(sdo.accept(target, draft, tokens, generator), wanted):
+        assert torch.equal(a, b)
+    expected = gen(5)
+    torch.rand(12, dtype=torch.float64, generator=expected)
+    assert torch.equal(generator.get_state(), expected.get_state())
+
+
+def test_uniforms_give_tensors_without_dimensions_for_one_sequence(sdo):
+    target, draft, tokens = probabilities(3, 40)
+    uniforms = torch.rand(4, dtype=torch.float64, generator=gen(2))
+    before = torch.get_rng_state()
+    results = sdo.accept(target, draft, tokens, uniforms=uniforms)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert [result.shape for result in results] == [()] * 2
+    assert tuple(map(int, results)) == sdo.accept(target, draft, tokens, gen(2))
+
+
+def test_a_batch_of_greedy_drafts_is_its_sequences(sdo):
+    target, _, tokens = a_batch()
+    tokens[0] = target[0, :3].argmax(-1)
+    tokens[1, 0] = target[1, 0].argmax(-1)
+    batch = sdo.verify_greedy(target, tokens)
+    alone = [sdo.verify_greedy(target[b], tokens[b]) for b in range(3)]
+    assert [tuple(each) for each in torch.stack(batch, 1).tolist()] == alone
+    assert alone[0][0] == 3
+    assert [type(value) for value in alone[0]] == [int, int]
+
+
+def test_batches_of_nothing_work(sdo):
+    target, draft, tokens = a_batch()
+    for result in (
+        sdo.accept(target[:0], draft[:0], tokens[:0]),
+        sdo.verify_greedy(target[:0], tokens[:0]),
+    ):
+        assert [each.shape for each in result] == [(0,)] * 2
+    length, token = sdo.accept(target[:, :1], draft[:, :0], tokens[:, :0])
+    assert length.tolist() == [0, 0, 0]
+    assert ((0 <= token) & (token < 40)).all()
+
+
+def test_uniforms_and_generators_of_the_wrong_kind_are_refused(sdo):
+    target, draft, tokens = a_batch()
+    uniforms = torch.rand(3, 4, dtype=torch.float64)
+    with pytest.raises(ValueError, match="generator and uniforms are given, wanted one"):
+        sdo.accept(target, draft, tokens, gen(1), uniforms=uniforms)
+    with pytest.raises(TypeError, match="generator is 5, wanted a torch.Generator or None"):
+        sdo.accept(target, draft, tokens, 5)
+    with pytest.raises(TypeError, match="uniforms is a list, wanted a tensor"):
+        sdo.accept(target, draft, tokens, uniforms=[0.5])
+    for wrong in (uniforms.float(), uniforms[:, :3], uniforms[0], uniforms.T.contiguous().T):
+        with pytest.raises(RuntimeError, match="accept: uniforms is .*, wanted"):
+            sdo.accept(target, draft, tokens, uniforms=wrong)
+    for wrong in (draft[:2], draft[:, :2], draft[0]):
+        with pytest.raises(RuntimeError, match="accept: draft_probs is .*, wanted"):
+            sdo.accept(target, wrong, tokens, uniforms=uniforms)

@@ -109,6 +109,10 @@ def test_soft_drafts_get_the_token_rule_and_others_the_coupled_one(sdo, monkeypa
         ({"inputs": "probs", "method": "coupled"}, ValueError, "method is given with inputs"),
         ({"greedy": True, "temperature": 0.7}, ValueError, "temperature is 0.7 with greedy=True"),
         ({"seed": 7, "generator": torch.Generator()}, ValueError, "seed and generator are given"),
+        ({"generator": 5}, TypeError, "generator is 5, wanted a torch.Generator or None"),
+        ({"top_k": torch.tensor([5])}, TypeError, "top_k is a tensor, wanted a number"),
+        ({"temperature": torch.tensor(0.7)}, TypeError, "temperature is a tensor, wanted a num"),
+        ({"temperature": 1e-46}, ValueError, "temperature is 1e-46, which is 0 in float32"),
     ],
 )
 def test_a_parameter_without_meaning_is_refused_at_once(sdo, options, error, text):
@@ -135,6 +139,8 @@ def test_callbacks_must_be_callable(sdo):
         ([1, 2.5], 5, TypeError, "prompt_ids[1] is 2.5, wanted an integer"),
         (torch.tensor([[1, 2]]), 5, ValueError, "torch.int64 of shape [1, 2], wanted a list"),
         (torch.tensor([1.0]), 5, ValueError, "torch.float32 of shape [1], wanted a list"),
+        (torch.tensor([1], dtype=torch.uint8), 5, ValueError, "prompt_ids is torch.uint8 of shape"),
+        ([1, 2**63], 5, ValueError, f"prompt_ids[1] is {2**63}, wanted an id of 64 bits"),
         (PROMPT, -1, ValueError, "max_new is -1, wanted 0 or more"),
         (PROMPT, 1.5, TypeError, "max_new is 1.5, wanted an integer"),
     ],
@@ -155,6 +161,7 @@ def test_a_bad_call_is_refused_before_any_callback(sdo, call, prompt, max_new, e
         ([1, 2, 3], TypeError, "draft_step returned a list of length 3, wanted (tokens, probs)"),
         (None, TypeError, "draft_step returned a NoneType, wanted (tokens, probs)"),
         (([1.5], None), TypeError, "draft_step: token 0 is 1.5, wanted an integer"),
+        (([2**63], None), ValueError, f"draft_step: token 0 is {2**63}, wanted an id of 64 bits"),
         (
             (torch.ones(1, 2).long(), None),
             ValueError,
@@ -227,3 +234,43 @@ def test_an_exception_in_a_callback_passes_through(sdo):
     for draft, target in ((fails, TARGET.rows), (DRAFTS["right"], fails)):
         with pytest.raises(Stop):
             sdo.SpeculativeDecoder(draft, target, inputs="logits").generate(PROMPT, 5)
+
+
+@pytest.mark.parametrize("name", ["draft_step", "target_step", "on_round"])
+def test_a_callback_that_stops_iterating_is_named(sdo, name):
+    """Python would call it a RuntimeError of the stream, or take it for the stream's end."""
+
+    def stops(*_):
+        raise StopIteration
+
+    callbacks = {"draft_step": DRAFTS["right"], "target_step": TARGET.rows, name: stops}
+    decoder = sdo.SpeculativeDecoder(**callbacks, inputs="logits")
+    with pytest.raises(RuntimeError, match=f"{name} raised StopIteration") as raised:
+        decoder.generate(PROMPT, 5)
+    assert isinstance(raised.value.__cause__, StopIteration)
+
+
+def test_a_prompt_that_changes_during_a_stream_does_not_matter(sdo):
+    prompt = torch.tensor(PROMPT)
+    wanted = sampler(sdo, seed=3).generate(prompt, 12)
+    stream = sampler(sdo, seed=3).stream(prompt, 12)
+    prompt.zero_()
+    assert [token for tokens in stream for token in tokens] == wanted[len(PROMPT) :].tolist()
+
+
+@pytest.mark.parametrize("rows", [torch.empty(0, 0), torch.empty(0, VOCAB), None])
+@pytest.mark.parametrize("method", [None, "token"])
+@pytest.mark.parametrize("inputs", ["probs", "logits"])
+def test_a_draft_of_nothing_may_have_rows_of_nothing(sdo, rows, method, inputs):
+    texts = []
+    for draft_rows in (rows, None):
+        options = {"seed": 3} if inputs == "logits" else {"generator": torch.Generator()}
+        decoder = sampler(
+            sdo,
+            draft=lambda prefix, k, r=draft_rows: ([], r),
+            method=method,
+            inputs=inputs,
+            **options,
+        )
+        texts.append(decoder.generate(PROMPT, 9))
+    assert texts[0] == texts[1]

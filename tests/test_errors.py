@@ -200,6 +200,95 @@ def test_sequences_of_the_wrong_shape_are_runtime_errors(sdo, position, wrong):
             sdo.verify_greedy(arguments[0], arguments[2])
 
 
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("name", ["temperature", "repetition_penalty"])
+@pytest.mark.parametrize("value", [1e-46, 1e-320, 2.0**-150])
+def test_numbers_that_float32_would_turn_to_0_are_value_errors(sdo, call, name, value):
+    """A temperature of 0 is greedy, and a penalty of 0 none at all: not what was asked for."""
+    with pytest.raises(ValueError, match=f"{name} is {value}, which is 0 in float32"):
+        CALLS[call](sdo, **{name: value})
+    CALLS[call](sdo, **{name: 1e-45})
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_an_unknown_algorithm_is_a_value_error(sdo, call):
+    for value in ("radix", None, 1):
+        with pytest.raises(ValueError, match=f"{call}: algorithm is {value!r}, wanted") as error:
+            CALLS[call](sdo, algorithm=value)
+        assert all(f'"{name}"' in str(error.value) for name in ("auto", "sort", "select"))
+
+
+def test_the_op_itself_refuses_an_unknown_algorithm(sdo):
+    chain = (1.0, 0, 1.0, 0.0, 1.0, *[None] * 6)
+    with pytest.raises(RuntimeError, match='algorithm is "radix", wanted "auto", "sort" or "sel'):
+        sdo._ops.ops.filter_logits.default(logits(), *chain, "radix")
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_algorithm_changes_no_result(sdo, call):
+    seed = {} if call == "filter_logits" else {"seed": 3}
+    results = []
+    for name in ("auto", "sort", "select"):
+        result = CALLS[call](sdo, top_k=9, top_p=0.9, algorithm=name, **seed)
+        results.append(torch.stack(result[1:]) if isinstance(result, tuple) else result)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_tensor_without_dimensions_is_one_number_for_all_rows(sdo, call):
+    for name, number in [("temperature", 0.75), ("top_k", 3), ("top_p", 0.5), ("min_p", 0.25)]:
+        seed = {} if call == "filter_logits" else {"seed": torch.tensor(5), "offset": 2}
+        a = CALLS[call](sdo, **{name: torch.tensor(number)}, **seed)
+        seed = {} if call == "filter_logits" else {"seed": 5, "offset": torch.tensor(2)}
+        b = CALLS[call](sdo, **{name: number}, **seed)
+        for x, y in zip(*((r if isinstance(r, tuple) else (r,)) for r in (a, b))):
+            assert torch.equal(x, y)
+
+
+def test_errors_ask_for_shapes_that_are_taken(sdo):
+    for wrong in (torch.tensor(1.0), torch.zeros(1, 1, B, V)):
+        for op in (sdo.sample, sdo.filter_logits):
+            with pytest.raises(RuntimeError, match=r"wanted shape \[V\] or \[B, V\]"):
+                op(wrong)
+    target, draft, _ = batch()
+    with pytest.raises(
+        RuntimeError, match=r"draft_tokens is int32\[3, 2\].*int64 of shape \[3, 2\]"
+    ):
+        sdo.verify(target, draft, torch.zeros(B, K, dtype=torch.int32))
+    with pytest.raises(RuntimeError, match=r"draft_tokens is float32\[2\].*int64 of shape \[2\]"):
+        sdo.accept(*sequence()[:2], torch.zeros(K))
+    with pytest.raises(RuntimeError, match=r"wanted shape \[B, k \+ 1, V\]"):
+        sdo.verify(target[0], draft, torch.zeros(B, K).long())
+    with pytest.raises(RuntimeError, match=r"wanted shape \[K \+ 1, V\] or.* \[B, K \+ 1, V\]"):
+        sdo.verify_greedy(target[0, 0], torch.zeros(0).long())
+
+
+# ---- A refused call draws nothing ----
+
+
+REFUSED = {
+    "logits": lambda sdo: sdo.sample(logits().double()),
+    "prev_tokens": lambda sdo: sdo.sample(logits(), prev_tokens=torch.ones(B, 4)),
+    "offset": lambda sdo: sdo.sample(logits(), offset=-1),
+    "offset tensor": lambda sdo: sdo.sample(logits(), offset=torch.ones(B)),
+    "NaN": lambda sdo: sdo.sample(bad_row(NAN), validate=True),
+    "draft_tokens": lambda sdo: sdo.verify(*batch()[:2], torch.zeros(B, K)),
+    "algorithm": lambda sdo: sdo.verify(*batch(), algorithm="radix"),
+    "accept": lambda sdo: sdo.accept(*sequence()[:2], torch.zeros(K + 1).long()),
+    "accept's batch": lambda sdo: sdo.accept(*batch()[:2], torch.zeros(B, K)),
+    "accept's values": lambda sdo: sdo.accept(-sequence()[0], *sequence()[1:], validate=True),
+}
+
+
+@pytest.mark.parametrize("call", REFUSED.values(), ids=REFUSED)
+def test_a_refused_call_has_taken_nothing_from_the_generator(sdo, call):
+    before = torch.get_rng_state()
+    with pytest.raises((RuntimeError, ValueError)):
+        call(sdo)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 # ---- validate=True ----
 
 
@@ -248,6 +337,21 @@ def test_validate_looks_at_every_input_of_a_sequence(sdo):
             with pytest.raises(ValueError, match=f"verify_greedy: ({names}) .*1"):
                 sdo.verify_greedy(arguments[0], arguments[2], validate=True)
     assert sdo.accept(*sequence(), validate=True)[0] == K
+
+
+def test_validate_looks_at_shapes_before_values(sdo):
+    """Values of a tensor of the wrong shape cannot be named."""
+    number = torch.tensor(1.0)
+    for call in (
+        lambda: sdo.sample(number, validate=True),
+        lambda: sdo.filter_logits(number, validate=True),
+        lambda: sdo.verify(number, None, number.long(), validate=True),
+        lambda: sdo.verify_greedy(number, number.long(), validate=True),
+        lambda: sdo.accept(number, None, number.long(), validate=True),
+        lambda: sdo.sample(logits(), prev_tokens=number.long(), validate=True),
+    ):
+        with pytest.raises(RuntimeError, match=", wanted"):
+            call()
 
 
 def test_validate_accepts_what_is_right(sdo):

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import cuda_toolkit
 import kernel_layout
 import native_library
 
@@ -14,6 +15,7 @@ PACKAGE = kernel_layout.PACKAGE
 FOLDERS = ["csrc", "torch-ext", "packaging", "tests", "benchmarks", "examples"]
 CPP_SUFFIXES = {".cpp", ".h", ".cu", ".cuh"}
 MAX_LINES = 400
+CUDA_SECTION = "kernel.spec_decode_ops_cuda"
 
 
 def files_in(*folders, suffixes):
@@ -66,12 +68,24 @@ def test_build_toml_lists_every_source_and_header():
 
 
 def test_both_builds_compile_the_same_sources_with_the_flags_that_decide_bits():
-    listed = {file for file in build_toml("src")["torch"] if file.endswith(".cpp")}
-    assert listed == set(map(name, native_library.SOURCES))
-    flags = build_toml("cxx-flags")["torch"]
-    assert "-ffp-contract=off" in flags
-    assert set(flags) <= set(native_library.FLAGS)
+    listed, cxx_flags = build_toml("src"), build_toml("cxx-flags")
+    sections = {"torch": native_library.SOURCES, CUDA_SECTION: native_library.CUDA_SOURCES}
+    for section, sources in sections.items():
+        compiled = {file for file in listed[section] if file.endswith((".cpp", ".cu"))}
+        assert compiled == set(map(name, sources))
+        assert "-ffp-contract=off" in cxx_flags[section]
+        assert set(cxx_flags[section]) <= set(native_library.FLAGS)
     assert not [flag for flag in native_library.FLAGS if flag.startswith("-m") or "fast" in flag]
+
+
+def test_both_builds_give_nvcc_the_flags_that_decide_bits():
+    def split(flags):
+        return {part for flag in flags for part in flag.replace("-Xcompiler=", "").split(",")}
+
+    hub, ours = split(build_toml("cuda-flags")[CUDA_SECTION]), split(cuda_toolkit.FLAGS)
+    assert {"-fmad=false", "-ffp-contract=off"} <= hub <= ours
+    assert not [flag for flag in ours if "fast" in flag]
+    assert build_toml("cuda-capabilities")[CUDA_SECTION] == cuda_toolkit.capabilities()
 
 
 def test_version_numbers_agree():
@@ -129,7 +143,7 @@ def test_a_file_is_short_enough_to_read():
 def test_an_op_has_its_schema_kernel_test_and_benchmark():
     """`grep -rl verify` finds them all: one concept, one stem."""
     binding = (ROOT / "torch-ext" / "torch_binding.cpp").read_text()
-    ops = re.findall(r'def\(\s*"(\w+)\(', binding)
+    ops = re.findall(r'def\("(\w+)"', binding)
     assert ops
     for op in ops:
         for folder in ("csrc/cpu", "torch-ext/spec_decode_ops", "tests", "benchmarks"):

@@ -8,6 +8,7 @@ import cases
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
+from torch.library import opcheck
 
 B, K, V = 3, 2, 40
 OFF = (1.0, 0, 1.0, 0.0, 1.0)  # temperature, top_k, top_p, min_p, repetition_penalty
@@ -58,9 +59,10 @@ def ops(sdo):
     [("scalars", (B, V)), ("scalars", (0, V)), ("scalars", (V,)), ("tensors", (B, V))],
 )
 def test_opcheck_of_sample_and_filter_logits(ops, kind, shape):
-    logits = torch.randn(shape)
-    torch.library.opcheck(ops.filter_logits.default, (logits, *PARAMETERS[kind]()))
-    torch.library.opcheck(ops.sample.default, (logits, *PARAMETERS[kind](), *NOISE[kind]()))
+    logits, chain, noise = torch.randn(shape), PARAMETERS[kind](), NOISE[kind]()
+    for overload in ("default", "check"):
+        opcheck(getattr(ops.filter_logits, overload), (logits, *chain, "auto"))
+        opcheck(getattr(ops.sample, overload), (logits, *chain, *noise, "sort"))
 
 
 @pytest.mark.kernels_ci
@@ -71,7 +73,8 @@ def test_opcheck_of_verify(ops, kind, coupled, deterministic):
     target, draft, tokens = a_round()
     for words in (None, torch.zeros(B, K + 1, dtype=torch.int64)):
         arguments = (target, None if deterministic else draft, tokens, *PARAMETERS[kind]())
-        torch.library.opcheck(ops.verify.default, (*arguments, *NOISE[kind](), coupled, words))
+        for overload in (ops.verify.default, ops.verify.check):
+            opcheck(overload, (*arguments, *NOISE[kind](), coupled, words, "select"))
 
 
 @pytest.mark.kernels_ci
@@ -81,8 +84,22 @@ def test_opcheck_of_accept_and_verify_greedy(ops):
     for normalized in (False, True):
         for q in (None, draft.softmax(-1)):
             arguments = (target.softmax(-1), q, tokens, uniforms, normalized)
-            torch.library.opcheck(ops.accept.default, arguments)
-    torch.library.opcheck(ops.verify_greedy.default, (target, tokens))
+            for overload in (ops.accept.default, ops.accept.tensors):
+                opcheck(overload, arguments)
+            opcheck(ops.accept.check, arguments[:3] + (None,))
+    for overload in (ops.verify_greedy.default, ops.verify_greedy.tensors, ops.verify_greedy.check):
+        opcheck(overload, (target, tokens))
+
+
+@pytest.mark.kernels_ci
+@pytest.mark.parametrize("batch", [0, 1, B])
+def test_opcheck_of_batches_of_accept_and_verify_greedy(ops, batch):
+    target, draft, tokens = (t[:batch] for t in a_round())
+    uniforms = torch.rand(batch, K + 1, dtype=torch.float64)
+    for q in (None, draft.softmax(-1)):
+        opcheck(ops.accept.tensors, (target.softmax(-1), q, tokens, uniforms, False))
+        opcheck(ops.accept.check, (target.softmax(-1), q, tokens, uniforms))
+    opcheck(ops.verify_greedy.tensors, (target, tokens))
 
 
 # ---- torch.compile ----
@@ -157,6 +174,68 @@ def test_a_missing_seed_is_drawn_anew_at_each_compiled_call(sdo):
     function, _ = compiled(lambda x: sdo.sample(x))
     tokens = [tuple(function(logits).tolist()) for _ in range(4)]
     assert len(set(tokens)) == 4
+
+
+@pytest.mark.parametrize("generated", [False, True])
+def test_batches_of_accept_and_verify_greedy_compile_with_moving_batch_sizes(sdo, generated):
+    def both(target, draft, tokens, uniforms):
+        accepted = sdo.accept(target.softmax(-1), draft.softmax(-1), tokens, uniforms=uniforms)
+        return (*accepted, *sdo.verify_greedy(target, tokens))
+
+    function, counter = compiled(both)
+    for batch in range(2, 12):
+        target, draft = cases.rows("normal", batch * (K + 1), V), cases.rows("flat", batch * K, V)
+        target, draft = target.view(batch, K + 1, V), draft.view(batch, K, V)
+        tokens = draft.argmax(-1)
+        uniforms = None if generated else torch.rand(batch, K + 1, dtype=torch.float64)
+        torch.manual_seed(batch)
+        eager = both(target, draft, tokens, uniforms)
+        torch.manual_seed(batch)
+        for a, b in zip(function(target, draft, tokens, uniforms), eager):
+            assert torch.equal(a, b) or generated
+            assert a.shape == (batch,)
+    assert counter.frame_count <= 2
+
+
+# ---- Gradients and vmap ----
+
+
+def test_results_never_require_a_gradient(sdo):
+    """As torch.argmax's: a gradient that is silently zero would be the wrong answer."""
+    target, draft, tokens = a_round()
+    target.requires_grad_(), draft.requires_grad_()
+    uniforms = torch.rand(B, K + 1, dtype=torch.float64)
+    temperature = torch.ones(B, requires_grad=True)
+    results = [
+        sdo.filter_logits(target[:, 0], temperature, top_k=5),
+        sdo.sample(target[:, 0], temperature, seed=1),
+        *sdo.verify(target, draft, tokens, seed=1),
+        *sdo.accept(target.softmax(-1), draft.softmax(-1), tokens, uniforms=uniforms),
+        *sdo.verify_greedy(target, tokens),
+    ]
+    assert [result.requires_grad for result in results] == [False] * len(results)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        results[0].sum().backward()
+    function, _ = compiled(lambda x: sdo.filter_logits(x, top_k=5) + 1)
+    assert not function(target[:, 0]).requires_grad
+
+
+def test_vmap_is_refused_where_rows_would_share_a_noise_stream(sdo):
+    target, draft, tokens = a_round()
+    wanted = "torch.func.vmap, wanted a batch"
+    with pytest.raises(RuntimeError, match=f"sample: called under {wanted}"):
+        torch.func.vmap(lambda x: sdo.sample(x, seed=1))(target[:, 0])
+    with pytest.raises(RuntimeError, match=f"verify: called under {wanted}"):
+        torch.func.vmap(lambda *round: sdo.verify(*round, seed=1)[1])(
+            target[:, None], draft[:, None], tokens[:, None]
+        )
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_vmap_of_what_draws_nothing_is_the_batch(sdo):
+    logits = cases.rows("normal", B, V)
+    rows = torch.func.vmap(lambda x: sdo.filter_logits(x, 0.7, top_k=5))(logits)
+    assert cases.same_bits(rows, sdo.filter_logits(logits, 0.7, top_k=5))
 
 
 # ---- Threads ----

@@ -45,59 +45,73 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
 
 }  // namespace
 
-#define FILTER                                                                              \
-  FilterArgs {                                                                              \
-    temperature, top_k, top_p, min_p, repetition_penalty, temperature_tensor, top_k_tensor, \
-        top_p_tensor, min_p_tensor, repetition_penalty_tensor, prev_tokens                  \
-  }
-#define NOISE \
-  NoiseArgs { seed, offset, seed_tensor, offset_tensor }
-
-Tensor sample_cpu(Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS) {
+Tensor sample_cpu(SAMPLE_ARGUMENTS) {
   const FloatMode to_nearest;
-  const SampleCall call = prepare_sample(logits, FILTER, NOISE);
+  SampleCall call = prepare_sample(logits, FILTER, NOISE, algorithm);
+  const Tensor token = token_output(call, logits);
   run(target().sample, call.params, call.rows, call.params.logits.vocab);
-  return call.token;
+  return token;
 }
 
-Tensor filter_logits_cpu(Tensor logits, FILTER_ARGUMENTS) {
+Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS) {
   const FloatMode to_nearest;
-  const FilterCall call = prepare_filter(logits, FILTER);
+  FilterCall call = prepare_filter(logits, FILTER, algorithm);
+  const Tensor out = logits_output(call, logits);
   run(target().filter_logits, call.params, call.rows, call.params.logits.vocab);
-  return call.out;
+  return out;
 }
 
-std::tuple<Tensor, Tensor> verify_cpu(Tensor target_logits, MaybeTensor draft_logits,
-                                      Tensor draft_tokens, FILTER_ARGUMENTS, NOISE_ARGUMENTS,
-                                      bool coupled, MaybeTensor words) {
+TwoTensors verify_cpu(VERIFY_ARGUMENTS) {
   const FloatMode to_nearest;
-  const VerifyCall call =
-      prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, coupled, words);
+  VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE,
+                                   coupled, words, algorithm);
+  const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(target().verify, call.params, call.rows, call.params.target.vocab);
-  return {call.accept_length, call.out};
+  return verdict;
 }
 
-std::tuple<int64_t, int64_t> verify_greedy_cpu(Tensor target_probs, Tensor draft_tokens) {
-  const FloatMode to_nearest;
-  AcceptParams p =
-      prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens, nullptr, false);
+namespace {
+
+TwoNumbers numbers(AcceptCall call) {
   int64_t accept_length, next_token;
-  p.accept_length = &accept_length;
-  p.next_token = &next_token;
-  run(target().accept, p, 1, p.target.vocab);
+  call.params.accept_length = &accept_length;
+  call.params.next_token = &next_token;
+  run(target().accept, call.params, 1, call.params.target.vocab);
   return {accept_length, next_token};
 }
 
-std::tuple<int64_t, int64_t> accept_cpu(Tensor target_probs, MaybeTensor draft_probs,
-                                        Tensor draft_tokens, Tensor uniforms, bool normalized) {
+TwoTensors tensors(AcceptCall call, const Tensor& target_probs) {
+  const TwoTensors verdict = verdict_outputs(call, target_probs);
+  run(target().accept, call.params, call.rows, call.params.target.vocab);
+  return verdict;
+}
+
+}  // namespace
+
+TwoNumbers verify_greedy_cpu(VERIFY_GREEDY_ARGUMENTS) {
   const FloatMode to_nearest;
-  AcceptParams p =
-      prepare_accept("accept", target_probs, draft_probs, draft_tokens, &uniforms, normalized);
-  int64_t accept_length, next_token;
-  p.accept_length = &accept_length;
-  p.next_token = &next_token;
-  run(target().accept, p, 1, p.target.vocab);
-  return {accept_length, next_token};
+  return numbers(prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,
+                                MaybeTensor(), false, false));
+}
+
+TwoTensors verify_greedy_tensors_cpu(VERIFY_GREEDY_ARGUMENTS) {
+  const FloatMode to_nearest;
+  return tensors(prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,
+                                MaybeTensor(), false, true),
+                 target_probs);
+}
+
+TwoNumbers accept_cpu(ACCEPT_ARGUMENTS) {
+  const FloatMode to_nearest;
+  return numbers(prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
+                                normalized, false));
+}
+
+TwoTensors accept_tensors_cpu(ACCEPT_ARGUMENTS) {
+  const FloatMode to_nearest;
+  return tensors(
+      prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms, normalized, true),
+      target_probs);
 }
 
 }  // namespace spec_decode_ops

@@ -3,122 +3,142 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <vector>
-
 namespace spec_decode_ops {
 namespace {
 
 using torch::headeronly::ScalarType;
 
-Tensor new_tensor(const Tensor& like, const std::vector<int64_t>& shape, ScalarType type) {
-  return torch::stable::new_empty(like, shape, type);
+// How errors write the shape of logits: [2, 3, V].
+std::string with_vocab(const Shape& shape) {
+  std::string text = "[";
+  for (int64_t i = 0; i < shape.dims; ++i) text += std::to_string(shape.sizes[i]) + ", ";
+  return text + "V]";
+}
+
+// Logits [V] are one row.
+Logits rows_of(const TensorArgs& args, const Tensor& logits) {
+  return args.logits(logits, "logits", logits.dim() == 1 ? 1 : 2, "[V] or [B, V]");
+}
+
+int64_t count(const Shape& leading) { return leading.dims ? leading.sizes[0] : 1; }
+
+// The draft's rows beside a target of `leading` x (drafts + 1) rows; its vocabulary is its own.
+Logits draft_of(const TensorArgs& args, const Tensor& draft, const char* name, const Shape& leading,
+                int64_t drafts, const std::string& why) {
+  const Shape shape = leading.with(drafts);
+  const std::string wanted = with_vocab(shape);
+  const Logits logits = args.logits(draft, name, shape.dims + 1, wanted.c_str());
+  Shape given;
+  bool same = true;
+  for (int64_t i = 0; i < shape.dims; ++i) {
+    given = given.with(draft.size(i));
+    same = same && given.sizes[i] == shape.sizes[i];
+  }
+  if (!same) args.fail(name, "of shape " + with_vocab(given), wanted + " (" + why + ")");
+  return logits;
 }
 
 template <class T>
-T* data(const Tensor& tensor) {
-  return static_cast<T*>(tensor.mutable_data_ptr());
-}
-
-// [vocab] logits are one row.
-int64_t row_dims(const TensorArgs& args, const Tensor& logits) {
-  if (logits.dim() == 1 || logits.dim() == 2) return logits.dim();
-  args.logits(logits, "logits", 2);
-  return 2;
-}
-
-std::string joined(int64_t rows, int64_t positions) {
-  return "[" + std::to_string(rows) + ", " + std::to_string(positions) + ", V]";
+Tensor output(const Tensor& leader, const Shape& shape, ScalarType type, T** place) {
+  const Tensor tensor = torch::stable::new_empty(leader, {shape.sizes, size_t(shape.dims)}, type);
+  *place = static_cast<T*>(tensor.mutable_data_ptr());
+  return tensor;
 }
 
 }  // namespace
 
-SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise) {
+SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
+                          const std::string& algorithm) {
   const TensorArgs args("sample", logits, "logits");
-  const int64_t dims = row_dims(args, logits);
-  const int64_t rows = dims == 2 ? logits.size(0) : 1;
   SampleCall call{};
-  call.rows = rows;
-  call.params = {nullptr, args.logits(logits, "logits", dims), args.filter(filter, rows),
-                 args.noise(noise, rows)};
-  call.token = new_tensor(logits, dims == 2 ? std::vector<int64_t>{rows} : std::vector<int64_t>{},
-                          ScalarType::Long);
-  call.params.token = data<int64_t>(call.token);
+  call.params.logits = rows_of(args, logits);
+  call.leading = logits.dim() == 2 ? Shape{logits.size(0)} : Shape{};
+  call.rows = count(call.leading);
+  call.params.filter = args.filter(filter, call.rows);
+  call.params.noise = args.noise(noise, call.rows);
+  call.algorithm = args.algorithm(algorithm);
   return call;
 }
 
-FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter) {
+FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
+                          const std::string& algorithm) {
   const TensorArgs args("filter_logits", logits, "logits");
-  const int64_t dims = row_dims(args, logits);
-  const int64_t rows = dims == 2 ? logits.size(0) : 1;
   FilterCall call{};
-  call.rows = rows;
-  call.params = {nullptr, args.logits(logits, "logits", dims), args.filter(filter, rows)};
-  const int64_t vocab = call.params.logits.vocab;
-  call.out = new_tensor(logits,
-                        dims == 2 ? std::vector<int64_t>{rows, vocab} : std::vector<int64_t>{vocab},
-                        ScalarType::Float);
-  call.params.out = data<float>(call.out);
+  call.params.logits = rows_of(args, logits);
+  call.leading = logits.dim() == 2 ? Shape{logits.size(0)} : Shape{};
+  call.rows = count(call.leading);
+  call.params.filter = args.filter(filter, call.rows);
+  call.algorithm = args.algorithm(algorithm);
   return call;
 }
 
 VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_logits,
                           const Tensor& draft_tokens, const FilterArgs& filter,
-                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words) {
+                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words,
+                          const std::string& algorithm) {
   const TensorArgs args("verify", target_logits, "target_logits");
   VerifyCall call{};
   VerifyParams& p = call.params;
-  p.target = args.logits(target_logits, "target_logits", 3);
+  p.target = args.logits(target_logits, "target_logits", 3, "[B, k + 1, V]");
   const int64_t rows = target_logits.size(0), drafts = target_logits.size(1) - 1;
   if (drafts < 0) args.fail("target_logits", "of 0 positions", "k + 1 of them for k draft tokens");
-  args.require_shape(draft_tokens, "draft_tokens", {rows, drafts},
-                     "target_logits is " + joined(rows, drafts + 1));
-  p.drafted = args.tokens(draft_tokens, "draft_tokens", rows);
-  if (draft_logits) {
-    p.draft = args.logits(*draft_logits, "draft_logits", 3);
-    if (draft_logits->size(0) != rows || draft_logits->size(1) != drafts) {
-      args.fail("draft_logits", "of shape " + joined(draft_logits->size(0), draft_logits->size(1)),
-                joined(rows, drafts) + ", as target_logits is " + joined(rows, drafts + 1));
-    }
-  }
+  const std::string why = "target_logits is " + with_vocab({rows, drafts + 1});
+  p.drafted = args.tokens(draft_tokens, "draft_tokens", {rows, drafts}, why);
+  if (draft_logits) p.draft = draft_of(args, *draft_logits, "draft_logits", {rows}, drafts, why);
   p.filter = args.filter(filter, rows);
   p.noise = args.noise(noise, rows);
   p.rule = coupled ? Rule::kCoupled : Rule::kToken;
-  if (words) {
-    args.require_shape(*words, "words", {rows, drafts + 1}, "one a position");
-    p.words = args.contiguous<int64_t>(*words, "words");
-  }
+  if (words) p.words = args.contiguous<int64_t>(*words, "words", {rows, drafts + 1}, why);
+  call.leading = {rows};
   call.rows = rows;
-  call.accept_length = new_tensor(target_logits, {rows}, ScalarType::Long);
-  call.out = new_tensor(target_logits, {rows, drafts + 1}, ScalarType::Long);
-  p.accept_length = data<int64_t>(call.accept_length);
-  p.out = data<int64_t>(call.out);
+  call.algorithm = args.algorithm(algorithm);
   return call;
 }
 
-AcceptParams prepare_accept(const char* op, const Tensor& target_probs,
-                            const MaybeTensor& draft_probs, const Tensor& draft_tokens,
-                            const Tensor* uniforms, bool normalized) {
+AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
+                          const MaybeTensor& draft_probs, const Tensor& draft_tokens,
+                          const MaybeTensor& uniforms, bool normalized, bool may_be_batch) {
   const TensorArgs args(op, target_probs, "target_probs");
-  AcceptParams p{};
-  p.target = args.logits(target_probs, "target_probs", 2);
-  const int64_t drafts = target_probs.size(0) - 1;
+  const bool batch = may_be_batch && target_probs.dim() == 3;
+  AcceptCall call{};
+  AcceptParams& p = call.params;
+  p.target = args.logits(target_probs, "target_probs", batch ? 3 : 2,
+                         "[K + 1, V] or, where tensors are returned, [B, K + 1, V]");
+  const Shape leading = batch ? Shape{target_probs.size(0)} : Shape{};
+  const int64_t drafts = target_probs.size(batch ? 1 : 0) - 1;
   if (drafts < 0) args.fail("target_probs", "of 0 rows", "K + 1 of them for K draft tokens");
-  const std::string given = "target_probs is [" + std::to_string(drafts + 1) + ", V]";
-  args.require_shape(draft_tokens, "draft_tokens", {drafts}, given);
-  p.drafted = args.tokens(draft_tokens, "draft_tokens", 1);
+  const std::string why = "target_probs is " + with_vocab(leading.with(drafts + 1));
+  p.drafted = args.tokens(draft_tokens, "draft_tokens", leading.with(drafts), why);
   if (draft_probs) {
-    p.draft = args.logits(*draft_probs, "draft_probs", 2);
-    if (draft_probs->size(0) != drafts) {
-      args.fail("draft_probs", "of " + std::to_string(draft_probs->size(0)) + " rows",
-                std::to_string(drafts) + ", as " + given);
-    }
+    p.draft = draft_of(args, *draft_probs, "draft_probs", leading, drafts, why);
   }
   if (uniforms) {
-    args.require_shape(*uniforms, "uniforms", {drafts + 1}, given);
-    p.uniforms = args.contiguous<double>(*uniforms, "uniforms");
+    p.uniforms = args.contiguous<double>(*uniforms, "uniforms", leading.with(drafts + 1), why);
   }
   p.normalized = normalized;
-  return p;
+  call.leading = leading;
+  call.rows = count(leading);
+  return call;
+}
+
+Tensor token_output(SampleCall& call, const Tensor& logits) {
+  return output(logits, call.leading, ScalarType::Long, &call.params.token);
+}
+
+Tensor logits_output(FilterCall& call, const Tensor& logits) {
+  const Shape shape = call.leading.with(call.params.logits.vocab);
+  return output(logits, shape, ScalarType::Float, &call.params.out);
+}
+
+std::tuple<Tensor, Tensor> verdict_outputs(VerifyCall& call, const Tensor& target_logits) {
+  const Shape positions = call.leading.with(call.params.drafted.length + 1);
+  return {output(target_logits, call.leading, ScalarType::Long, &call.params.accept_length),
+          output(target_logits, positions, ScalarType::Long, &call.params.out)};
+}
+
+std::tuple<Tensor, Tensor> verdict_outputs(AcceptCall& call, const Tensor& target_probs) {
+  return {output(target_probs, call.leading, ScalarType::Long, &call.params.accept_length),
+          output(target_probs, call.leading, ScalarType::Long, &call.params.next_token)};
 }
 
 }  // namespace spec_decode_ops

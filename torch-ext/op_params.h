@@ -8,33 +8,40 @@
 
 namespace spec_decode_ops {
 
-// What a kernel is to be run with, and the tensors it fills.
-struct SampleCall {
-  SampleParams params;
+// What a kernel is to be run with, once it has places for its results. `leading` is the shape of
+// one result a row: [rows], or [] for one row that came without that dimension. `algorithm` counts
+// as TensorArgs::algorithm does; the CPU has only one.
+template <class Params>
+struct Call {
+  Params params;
   int64_t rows;
-  Tensor token;
+  Shape leading;
+  int algorithm;
 };
-SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise);
+using SampleCall = Call<SampleParams>;
+using FilterCall = Call<FilterParams>;
+using VerifyCall = Call<VerifyParams>;
+using AcceptCall = Call<AcceptParams>;
 
-struct FilterCall {
-  FilterParams params;
-  int64_t rows;
-  Tensor out;
-};
-FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter);
-
-struct VerifyCall {
-  VerifyParams params;
-  int64_t rows;
-  Tensor accept_length, out;
-};
+SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
+                          const std::string& algorithm);
+FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
+                          const std::string& algorithm);
 VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_logits,
                           const Tensor& draft_tokens, const FilterArgs& filter,
-                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words);
+                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words,
+                          const std::string& algorithm);
 
-// One sequence; the caller provides the results' places and, unless greedy, the uniforms.
-AcceptParams prepare_accept(const char* op, const Tensor& target_probs,
-                            const MaybeTensor& draft_probs, const Tensor& draft_tokens,
-                            const Tensor* uniforms, bool normalized);
+// target_probs [positions, V] are one sequence, [rows, positions, V] a batch. Without uniforms:
+// greedy.
+AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
+                          const MaybeTensor& draft_probs, const Tensor& draft_tokens,
+                          const MaybeTensor& uniforms, bool normalized, bool may_be_batch);
+
+// The results of a call, on the device of its first tensor.
+Tensor token_output(SampleCall& call, const Tensor& logits);
+Tensor logits_output(FilterCall& call, const Tensor& logits);
+std::tuple<Tensor, Tensor> verdict_outputs(VerifyCall& call, const Tensor& target_logits);
+std::tuple<Tensor, Tensor> verdict_outputs(AcceptCall& call, const Tensor& target_probs);
 
 }  // namespace spec_decode_ops

@@ -40,12 +40,16 @@ std::string name_of(ScalarType type) {
   }
 }
 
-std::string shape_text(const Tensor& tensor) {
+std::string text_of(const int64_t* sizes, int64_t dims) {
   std::string text = "[";
-  for (int64_t i = 0; i < tensor.dim(); ++i) {
-    text += (i ? ", " : "") + std::to_string(tensor.size(i));
-  }
+  for (int64_t i = 0; i < dims; ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
   return text + "]";
+}
+
+bool has_shape(const Tensor& tensor, const Shape& shape) {
+  bool same = tensor.dim() == shape.dims;
+  for (int64_t i = 0; same && i < shape.dims; ++i) same = tensor.size(i) == shape.sizes[i];
+  return same;
 }
 
 std::string device_text(const Tensor& tensor) {
@@ -54,7 +58,9 @@ std::string device_text(const Tensor& tensor) {
 }
 
 std::string describe(const Tensor& tensor) {
-  return name_of(tensor.scalar_type()) + shape_text(tensor) + " on " + device_text(tensor);
+  const auto sizes = tensor.sizes();
+  return name_of(tensor.scalar_type()) + text_of(sizes.data(), int64_t(sizes.size())) + " on " +
+         device_text(tensor);
 }
 
 bool same_device(const Tensor& a, const Tensor& b) {
@@ -64,6 +70,13 @@ bool same_device(const Tensor& a, const Tensor& b) {
 
 std::string rows_text(int64_t rows) {
   return rows == 1 ? "[1]" : "[1] or [" + std::to_string(rows) + "]";
+}
+
+// requires int64 of 1 or 2 dimensions
+Tokens ids(const Tensor& tensor) {
+  const int64_t dims = tensor.dim();
+  return {static_cast<const int64_t*>(tensor.const_data_ptr()), dims == 2 ? tensor.stride(0) : 0,
+          tensor.stride(dims - 1), tensor.size(dims - 1)};
 }
 
 }  // namespace
@@ -82,32 +95,29 @@ void TensorArgs::require_same_device(const Tensor& tensor, const char* name) con
        std::string("the device of ") + leader_name_ + ", " + device_text(leader_));
 }
 
-void TensorArgs::require_shape(const Tensor& tensor, const char* name,
-                               std::initializer_list<int64_t> shape, const std::string& why) const {
+void TensorArgs::require(const Tensor& tensor, const char* name, ScalarType type,
+                         const Shape& shape, const std::string& why) const {
   require_same_device(tensor, name);
-  bool same = tensor.dim() == int64_t(shape.size());
-  std::string wanted = "[";
-  int64_t i = 0;
-  for (int64_t size : shape) {
-    same = same && tensor.size(i) == size;
-    wanted += (i++ ? ", " : "") + std::to_string(size);
-  }
-  if (!same) fail(name, describe(tensor), "shape " + wanted + "] (" + why + ")");
+  if (tensor.scalar_type() == type && has_shape(tensor, shape)) return;
+  fail(name, describe(tensor),
+       name_of(type) + " of shape " + text_of(shape.sizes, shape.dims) + " (" + why + ")");
 }
 
 template <class T>
-const T* TensorArgs::contiguous(const Tensor& tensor, const char* name) const {
-  require_same_device(tensor, name);
-  if (tensor.scalar_type() != kScalarType<T> || !tensor.is_contiguous()) {
-    fail(name, describe(tensor), name_of(kScalarType<T>) + ", contiguous");
-  }
+const T* TensorArgs::contiguous(const Tensor& tensor, const char* name, const Shape& shape,
+                                const std::string& why) const {
+  require(tensor, name, kScalarType<T>, shape, why);
+  if (!tensor.is_contiguous()) fail(name, "not contiguous", "contiguous memory");
   return static_cast<const T*>(tensor.const_data_ptr());
 }
 
-template const double* TensorArgs::contiguous(const Tensor&, const char*) const;
-template const int64_t* TensorArgs::contiguous(const Tensor&, const char*) const;
+template const double* TensorArgs::contiguous(const Tensor&, const char*, const Shape&,
+                                              const std::string&) const;
+template const int64_t* TensorArgs::contiguous(const Tensor&, const char*, const Shape&,
+                                               const std::string&) const;
 
-Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims) const {
+Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims,
+                          const char* shape) const {
   require_same_device(tensor, name);
   Logits logits{};
   switch (tensor.scalar_type()) {
@@ -124,7 +134,7 @@ Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims) 
       fail(name, describe(tensor), "float32, float16 or bfloat16");
   }
   if (tensor.dim() != dims) {
-    fail(name, describe(tensor), std::to_string(dims) + " dimensions, the last the vocabulary");
+    fail(name, describe(tensor), std::string("shape ") + shape + ", V the vocabulary");
   }
   const int64_t vocab = tensor.size(dims - 1);
   if (vocab < 1 || vocab > kMaxVocab) {
@@ -143,15 +153,20 @@ Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims) 
   return logits;
 }
 
-Tokens TensorArgs::tokens(const Tensor& tensor, const char* name, int64_t rows) const {
+Tokens TensorArgs::tokens(const Tensor& tensor, const char* name, const Shape& shape,
+                          const std::string& why) const {
+  require(tensor, name, ScalarType::Long, shape, why);
+  return ids(tensor);
+}
+
+Tokens TensorArgs::history(const Tensor& tensor, const char* name, int64_t rows) const {
   require_same_device(tensor, name);
   const int64_t dims = tensor.dim();
   if (tensor.scalar_type() != ScalarType::Long || dims < 1 || dims > 2 ||
       (dims == 2 && tensor.size(0) != rows)) {
     fail(name, describe(tensor), "int64 of shape [" + std::to_string(rows) + ", L] or [L]");
   }
-  return {static_cast<const int64_t*>(tensor.const_data_ptr()), dims == 2 ? tensor.stride(0) : 0,
-          tensor.stride(dims - 1), tensor.size(dims - 1)};
+  return ids(tensor);
 }
 
 template <class T>
@@ -159,11 +174,12 @@ PerRow<T> TensorArgs::per_row(T scalar, const MaybeTensor& tensor, const char* n
                               int64_t rows) const {
   if (!tensor) return {nullptr, 0, scalar};
   require_same_device(*tensor, name);
-  const bool fits = tensor->dim() == 1 && (tensor->size(0) == 1 || tensor->size(0) == rows);
+  const int64_t entries = tensor->numel();
+  const bool fits = tensor->dim() == 0 || (tensor->dim() == 1 && (entries == 1 || entries == rows));
   if (tensor->scalar_type() != kScalarType<T> || !fits) {
     fail(name, describe(*tensor), name_of(kScalarType<T>) + " of shape " + rows_text(rows));
   }
-  const int64_t stride = tensor->size(0) == 1 ? 0 : tensor->stride(0);
+  const int64_t stride = entries == 1 ? 0 : tensor->stride(0);
   return {static_cast<const T*>(tensor->const_data_ptr()), stride, scalar};
 }
 
@@ -186,7 +202,7 @@ FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
   set.min_p = per_row_real(args.min_p, args.min_p_tensor, "min_p", rows);
   set.penalty =
       per_row(float(args.repetition_penalty), args.penalty_tensor, "repetition_penalty", rows);
-  if (args.prev_tokens) set.previous = tokens(*args.prev_tokens, "prev_tokens", rows);
+  if (args.prev_tokens) set.previous = history(*args.prev_tokens, "prev_tokens", rows);
   return set;
 }
 
@@ -194,6 +210,14 @@ Noise TensorArgs::noise(const NoiseArgs& args, int64_t rows) const {
   const bool seed_per_row = args.seed_tensor && args.seed_tensor->numel() != 1;
   return {per_row(args.seed, args.seed_tensor, "seed", rows),
           per_row(args.offset, args.offset_tensor, "offset", rows), !seed_per_row};
+}
+
+int TensorArgs::algorithm(const std::string& name) const {
+  const char* const names[] = {"auto", "sort", "select"};
+  for (int i = 0; i < 3; ++i) {
+    if (name == names[i]) return i;
+  }
+  fail("algorithm", "\"" + name + "\"", "\"auto\", \"sort\" or \"select\"");
 }
 
 }  // namespace spec_decode_ops

@@ -16,6 +16,21 @@ namespace spec_decode_ops {
 using torch::stable::Tensor;
 using MaybeTensor = std::optional<Tensor>;
 
+// The sizes of up to 3 dimensions.
+struct Shape {
+  int64_t sizes[3];
+  int64_t dims;
+  Shape(std::initializer_list<int64_t> from = {}) : sizes{}, dims(0) {
+    for (int64_t size : from) sizes[dims++] = size;
+  }
+  // requires dims < 3
+  Shape with(int64_t size) const {
+    Shape longer = *this;
+    longer.sizes[longer.dims++] = size;
+    return longer;
+  }
+};
+
 // A scalar of the schema and its tensor twin, which rules if it is there.
 struct FilterArgs {
   double temperature;
@@ -35,27 +50,35 @@ class TensorArgs {
  public:
   TensorArgs(const char* op, const Tensor& leader, const char* leader_name);
 
-  // Float logits or probabilities of `dims` dimensions, up to 3; those in front count as 1.
-  Logits logits(const Tensor& tensor, const char* name, int64_t dims) const;
+  // Float logits or probabilities of `dims` dimensions, up to 3; those in front count as 1. `shape`
+  // is what to ask for.
+  Logits logits(const Tensor& tensor, const char* name, int64_t dims, const char* shape) const;
+
+  // int64 ids of this very shape, [rows, length] or [length].
+  Tokens tokens(const Tensor& tensor, const char* name, const Shape& shape,
+                const std::string& why) const;
 
   // int64 ids of shape [rows, length] or, for one row or shared by all of them, [length].
-  Tokens tokens(const Tensor& tensor, const char* name, int64_t rows) const;
+  Tokens history(const Tensor& tensor, const char* name, int64_t rows) const;
+
+  // The place of this name among "auto", "sort" and "select".
+  int algorithm(const std::string& name) const;
 
   FilterSet filter(const FilterArgs& args, int64_t rows) const;
   Noise noise(const NoiseArgs& args, int64_t rows) const;
 
-  void require_shape(const Tensor& tensor, const char* name, std::initializer_list<int64_t> shape,
-                     const std::string& why) const;
-
-  // requires what was checked to be contiguous memory of this dtype
+  // Contiguous memory of this dtype and shape.
   template <class T>
-  const T* contiguous(const Tensor& tensor, const char* name) const;
+  const T* contiguous(const Tensor& tensor, const char* name, const Shape& shape,
+                      const std::string& why) const;
 
   [[noreturn]] void fail(const std::string& name, const std::string& given,
                          const std::string& wanted) const;
 
  private:
   void require_same_device(const Tensor& tensor, const char* name) const;
+  void require(const Tensor& tensor, const char* name, torch::headeronly::ScalarType type,
+               const Shape& shape, const std::string& why) const;
   template <class T>
   PerRow<T> per_row(T scalar, const MaybeTensor& tensor, const char* name, int64_t rows) const;
   PerRowReal per_row_real(double scalar, const MaybeTensor& tensor, const char* name,

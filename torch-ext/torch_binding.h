@@ -2,6 +2,7 @@
 // The ops by their schemas' arguments, in their order; one function for each device.
 #pragma once
 
+#include <string>
 #include <tuple>
 
 #include "tensor_args.h"
@@ -10,22 +11,51 @@
   double temperature, int64_t top_k, double top_p, double min_p, double repetition_penalty, \
       MaybeTensor prev_tokens, MaybeTensor temperature_tensor, MaybeTensor top_k_tensor,    \
       MaybeTensor top_p_tensor, MaybeTensor min_p_tensor, MaybeTensor repetition_penalty_tensor
+#define FILTER                                                                              \
+  FilterArgs {                                                                              \
+    temperature, top_k, top_p, min_p, repetition_penalty, temperature_tensor, top_k_tensor, \
+        top_p_tensor, min_p_tensor, repetition_penalty_tensor, prev_tokens                  \
+  }
 #define NOISE_ARGUMENTS \
   int64_t seed, int64_t offset, MaybeTensor seed_tensor, MaybeTensor offset_tensor
+#define NOISE \
+  NoiseArgs { seed, offset, seed_tensor, offset_tensor }
+
+#define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, std::string algorithm
+#define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, std::string algorithm
+#define VERIFY_ARGUMENTS                                                                 \
+  Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
+      NOISE_ARGUMENTS, bool coupled, MaybeTensor words, std::string algorithm
+#define VERIFY_GREEDY_ARGUMENTS Tensor target_probs, Tensor draft_tokens
+#define ACCEPT_ARGUMENTS                                                              \
+  Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, Tensor uniforms, \
+      bool normalized
 
 namespace spec_decode_ops {
 
-Tensor sample_cpu(Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS);
+using TwoTensors = std::tuple<Tensor, Tensor>;
+using TwoNumbers = std::tuple<int64_t, int64_t>;
 
-Tensor filter_logits_cpu(Tensor logits, FILTER_ARGUMENTS);
+Tensor sample_cpu(SAMPLE_ARGUMENTS);
+Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS);
+TwoTensors verify_cpu(VERIFY_ARGUMENTS);
+TwoNumbers verify_greedy_cpu(VERIFY_GREEDY_ARGUMENTS);
+TwoTensors verify_greedy_tensors_cpu(VERIFY_GREEDY_ARGUMENTS);
+TwoNumbers accept_cpu(ACCEPT_ARGUMENTS);
+TwoTensors accept_tensors_cpu(ACCEPT_ARGUMENTS);
 
-std::tuple<Tensor, Tensor> verify_cpu(Tensor target_logits, MaybeTensor draft_logits,
-                                      Tensor draft_tokens, FILTER_ARGUMENTS, NOISE_ARGUMENTS,
-                                      bool coupled, MaybeTensor words);
+Tensor sample_cuda(SAMPLE_ARGUMENTS);
+Tensor filter_logits_cuda(FILTER_LOGITS_ARGUMENTS);
+TwoTensors verify_cuda(VERIFY_ARGUMENTS);
+TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS);
+TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS);
 
-std::tuple<int64_t, int64_t> verify_greedy_cpu(Tensor target_probs, Tensor draft_tokens);
-
-std::tuple<int64_t, int64_t> accept_cpu(Tensor target_probs, MaybeTensor draft_probs,
-                                        Tensor draft_tokens, Tensor uniforms, bool normalized);
+// The checks of an op's arguments alone, of which nothing depends on the device.
+void check_sample(SAMPLE_ARGUMENTS);
+void check_filter_logits(FILTER_LOGITS_ARGUMENTS);
+void check_verify(VERIFY_ARGUMENTS);
+void check_verify_greedy(VERIFY_GREEDY_ARGUMENTS);
+void check_accept(Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens,
+                  MaybeTensor uniforms);
 
 }  // namespace spec_decode_ops

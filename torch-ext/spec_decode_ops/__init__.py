@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last step of every decoding loop: logits to tokens, exactly and reproducibly."""
 
+from . import _registrations as _registrations
 from . import reference
 from .decoder import DecodeStats, SpeculativeDecoder
 from .sample import filter_logits, sample

@@ -9,15 +9,18 @@ import torch
 
 _OFFSETS = 1 << 60
 _MAX_FLOAT = torch.finfo(torch.float32).max
+_ROUNDS_TO_ZERO = 2.0**-150  # the largest number that is 0 in float32
 
+ALGORITHMS = ("auto", "sort", "select")
 
 # torch.SymInt and torch.SymFloat stand for numbers while a graph is compiled.
 _INTEGERS = (int, torch.SymInt)
 _REALS = (float, int, torch.SymFloat, torch.SymInt)
 
 
-def real(op, name, value, default, *, positive=False):
-    """`value` as (number, tensor or None), where a real number is asked for."""
+def real(op, name, value, default, *, positive=False, single=False):
+    """`value` as (number, tensor or None), where a real number is asked for. The ops read it as
+    float32 if `single`."""
     if isinstance(value, torch.Tensor):
         return default, value
     if isinstance(value, bool) or not isinstance(value, _REALS):
@@ -25,6 +28,8 @@ def real(op, name, value, default, *, positive=False):
     if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (positive and value <= 0):
         wanted = "a positive finite number" if positive else "a finite number"
         raise ValueError(f"{op}: {name} is {value}, wanted {wanted}")
+    if single and 0 < value <= _ROUNDS_TO_ZERO:
+        raise ValueError(f"{op}: {name} is {value}, which is 0 in float32, wanted 0 or 1e-45 up")
     return float(value), None
 
 
@@ -39,11 +44,13 @@ def integer(op, name, value, default=0):
 
 def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens):
     """The filters as an op's arguments, in its schema's order."""
-    temperature, temperatures = real(op, "temperature", temperature, 1.0)
+    temperature, temperatures = real(op, "temperature", temperature, 1.0, single=True)
     top_k, top_ks = integer(op, "top_k", top_k)
     top_p, top_ps = real(op, "top_p", top_p, 1.0)
     min_p, min_ps = real(op, "min_p", min_p, 0.0)
-    penalty, penalties = real(op, "repetition_penalty", repetition_penalty, 1.0, positive=True)
+    penalty, penalties = real(
+        op, "repetition_penalty", repetition_penalty, 1.0, positive=True, single=True
+    )
     # Beyond what fits 64 bits k is as off as at the largest vocabulary, or at 0.
     top_k = max(0, min(top_k, 1 << 20)) if top_ks is None and isinstance(top_k, int) else top_k
     if prev_tokens is not None and not isinstance(prev_tokens, torch.Tensor):
@@ -56,17 +63,42 @@ def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_token
     )
 
 
-def noise(op, seed, offset, device):
-    """Seed and offset as an op's arguments; without a seed, one is drawn from torch's generator."""
-    if seed is None:
-        seed = torch.randint((1 << 63) - 1, (1,), dtype=torch.int64, device=device)
-    seed, seeds = integer(op, "seed", seed)
+def noise(op, seed, offset):
+    """Seed and offset as an op's arguments; without a seed it is 0 until one is drawn."""
+    seed, seeds = integer(op, "seed", 0 if seed is None else seed)
     offset, offsets = integer(op, "offset", offset)
     if not 0 <= offset < _OFFSETS:
         raise ValueError(f"{op}: offset is {offset}, wanted 0 <= offset < 2**60")
     if not -(1 << 63) <= seed < 1 << 63:
         seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
     return seed, offset, seeds, offsets
+
+
+def with_drawn_seed(noise, device):
+    """The noise with a seed from torch's default generator, for a call that was checked."""
+    _, offset, _, offsets = noise
+    seeds = torch.randint((1 << 63) - 1, (1,), dtype=torch.int64, device=device)
+    return 0, offset, seeds, offsets
+
+
+def uniforms(generator, shape, device):
+    """Uniform float64 numbers for tensors on `device`, drawn where the generator is."""
+    if generator is None:
+        return torch.rand(shape, dtype=torch.float64, device=device)
+    drawn = torch.rand(shape, dtype=torch.float64, generator=generator, device=generator.device)
+    return drawn.to(device, non_blocking=True)
+
+
+def algorithm(op, name):
+    if name not in ALGORITHMS:
+        raise ValueError(f'{op}: algorithm is {name!r}, wanted "auto", "sort" or "select"')
+    return name
+
+
+def generator(op, value):
+    if value is not None and not isinstance(value, torch.Generator):
+        raise TypeError(f"{op}: generator is {value!r}, wanted a torch.Generator or None")
+    return value
 
 
 def tensor(op, name, value):

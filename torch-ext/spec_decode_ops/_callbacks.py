@@ -2,13 +2,15 @@
 """What the decoding loop takes from its caller: token ids as lists or tensors, and what the
 callbacks return."""
 
+from collections.abc import Callable
 from operator import index
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
 
 Ids = Union[list[int], torch.Tensor]
-WANTED_IDS = "a list of int or a 1-D integer tensor"
+WANTED_IDS = "a list of int or a 1-D tensor of int64 or int32"
+_ID_TYPES = (torch.int64, torch.int32)  # narrower ones cannot hold every token
 
 
 class Draft(NamedTuple):
@@ -27,6 +29,13 @@ def integer(where: str, name: str, value: Any) -> int:
     raise TypeError(f"{where}: {name} is {value!r}, wanted an integer")
 
 
+def token_id(where: str, name: str, value: Any) -> int:
+    value = integer(where, name, value)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"{where}: {name} is {value}, wanted an id of 64 bits")
+    return value
+
+
 def count(where: str, name: str, value: Any) -> int:
     value = integer(where, name, value)
     if value < 0:
@@ -35,11 +44,13 @@ def count(where: str, name: str, value: Any) -> int:
 
 
 def prompt(where: str, ids: Any) -> Ids:
-    """The prompt if it is one. Its kind, list or tensor, is that of all ids of the call."""
+    """A copy of the prompt if it is one. Its kind, list or tensor, is that of all ids of the
+    call."""
     if isinstance(ids, torch.Tensor):
         _check_tensor(where, "prompt_ids", ids)
+        ids = ids.clone()
     elif isinstance(ids, list):
-        ids = [integer(where, f"prompt_ids[{i}]", each) for i, each in enumerate(ids)]
+        ids = [token_id(where, f"prompt_ids[{i}]", each) for i, each in enumerate(ids)]
     else:
         raise TypeError(f"{where}: prompt_ids is a {type(ids).__name__}, wanted {WANTED_IDS}")
     if len(ids) == 0:
@@ -59,7 +70,7 @@ def draft(result: Any, k: int) -> Draft:
         _check_tensor("draft_step", "its first result", ids)
         tokens = ids.tolist()
     elif isinstance(ids, (list, tuple)):
-        tokens = [integer("draft_step", f"token {i}", each) for i, each in enumerate(ids)]
+        tokens = [token_id("draft_step", f"token {i}", each) for i, each in enumerate(ids)]
     else:
         kind = type(ids).__name__
         raise TypeError(f"draft_step: its first result is a {kind}, wanted {WANTED_IDS}")
@@ -68,7 +79,17 @@ def draft(result: Any, k: int) -> Draft:
     if rows is not None:
         check_rows("draft_step", rows, len(tokens))
     used = next((i for i, token in enumerate(tokens) if token < 0), len(tokens))
-    return Draft(tokens[:used], None if rows is None else rows[:used])
+    return Draft(tokens[:used], rows[:used] if used and rows is not None else None)
+
+
+def called(name: str, callback: Callable, *arguments: Any) -> Any:
+    """What the callback returns. Inside a stream its StopIteration would look like the end."""
+    try:
+        return callback(*arguments)
+    except StopIteration as error:
+        raise RuntimeError(
+            f"{name} raised StopIteration, wanted tokens or another error"
+        ) from error
 
 
 def check_rows(callback: str, rows: Any, wanted: int) -> None:
@@ -98,6 +119,6 @@ def extended(ids: Ids, tokens: list[int]) -> Ids:
 
 
 def _check_tensor(where: str, name: str, ids: torch.Tensor) -> None:
-    if ids.dim() != 1 or ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+    if ids.dim() != 1 or ids.dtype not in _ID_TYPES:
         given = f"{ids.dtype} of shape {list(ids.shape)}"
         raise ValueError(f"{where}: {name} is {given}, wanted {WANTED_IDS}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 
 from . import _arguments, _callbacks
-from ._callbacks import Draft, Ids
+from ._callbacks import Draft, Ids, called, own_copy
 from .verify import accept, verify, verify_greedy
 
 _NAME = "SpeculativeDecoder"
@@ -85,7 +85,8 @@ class SpeculativeDecoder:
         on_round: called after each round with the draft tokens (list), how many of them became
             output, and the tokens committed (list).
 
-    `stats` describes the latest call. What a callback raises passes through unchanged.
+    `stats` describes the latest call. What a callback raises passes through unchanged, but for
+    StopIteration, which becomes a RuntimeError, as it would end a stream unnoticed.
 
     Raises:
         ValueError, TypeError: a parameter, or a combination of them, has no meaning.
@@ -119,22 +120,26 @@ class SpeculativeDecoder:
             raise ValueError(f'{_NAME}: inputs is {inputs!r}, wanted "probs" or "logits"')
         if method not in (None, "token", "coupled"):
             raise ValueError(f'{_NAME}: method is {method!r}, wanted "token", "coupled" or None')
-        _arguments.filters(_NAME, temperature, top_k, top_p, min_p, repetition_penalty, None)
-
-        self.draft_step = draft_step
-        self.target_step = target_step
-        self.k = _callbacks.count(_NAME, "k", k)
-        self.greedy = bool(greedy)
-        self.generator = generator
-        self.inputs = inputs
-        self.method = method
-        self.filters = {
+        filters = {
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
             "min_p": min_p,
             "repetition_penalty": repetition_penalty,
         }
+        for name, value in filters.items():
+            if isinstance(value, torch.Tensor):
+                raise TypeError(f"{_NAME}: {name} is a tensor, wanted a number: there is one row")
+        _arguments.filters(_NAME, *filters.values(), None)
+
+        self.draft_step = draft_step
+        self.target_step = target_step
+        self.k = _callbacks.count(_NAME, "k", k)
+        self.greedy = bool(greedy)
+        self.generator = _arguments.generator(_NAME, generator)
+        self.inputs = inputs
+        self.method = method
+        self.filters = filters
         self.seed = None if seed is None else _callbacks.integer(_NAME, "seed", seed)
         self.eos_token_ids = _eos_token_ids(eos_token_id)
         self.on_round = on_round
@@ -176,11 +181,11 @@ class SpeculativeDecoder:
             start = time.perf_counter()
             draft = Draft([], None)
             if k > 0:
-                draft = _callbacks.draft(self.draft_step(_callbacks.own_copy(prefix), k), k)
+                proposal = called("draft_step", self.draft_step, own_copy(prefix), k)
+                draft = _callbacks.draft(proposal, k)
             drafted = time.perf_counter()
-            rows = self.target_step(
-                _callbacks.own_copy(prefix), _callbacks.like(prefix, draft.tokens)
-            )
+            proposed = _callbacks.like(prefix, draft.tokens)
+            rows = called("target_step", self.target_step, own_copy(prefix), proposed)
             _callbacks.check_rows("target_step", rows, len(draft.tokens) + 1)
             read = time.perf_counter()
             accepted, emitted = self._verify(rows, draft, prefix, seed, token_rule_offset)
@@ -208,7 +213,7 @@ class SpeculativeDecoder:
             stats.target_seconds += read - drafted
             stats.verify_seconds += verified - read
             if self.on_round is not None:
-                self.on_round(draft.tokens, accepted, list(emitted))
+                called("on_round", self.on_round, draft.tokens, accepted, list(emitted))
             yield emitted
             if end is not None:
                 return

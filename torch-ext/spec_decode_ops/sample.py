@@ -18,6 +18,7 @@ def sample(
     seed=None,
     offset=0,
     *,
+    algorithm="auto",
     validate=False,
 ):
     """Draw one token a row: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax.
@@ -39,12 +40,15 @@ def sample(
         prev_tokens: int64 [B, L] or [L]; ids outside [0, V) are padding.
         seed: any int, taken mod 2**64; None takes one from torch's default generator.
         offset: 0 <= offset < 2**60; give each step its own, or it draws the same noise again.
+        algorithm: how a GPU gets there: "sort", "select" without a sort, or "auto", the one that
+            ought to be quicker. The tokens are the same. A CPU has one way, whatever is asked for.
         validate: also raise ValueError on NaN, empty rows and ids outside [0, V).
 
     Each parameter from temperature to repetition_penalty, and seed and offset, may be a tensor [1]
-    or [B] on the logits' device: float32 (top_p and min_p also float64), int64 for top_k, seed and
-    offset. Entries without meaning count as off. A scalar or [1] seed gives row b the noise stream
-    b; a [B] seed gives every row stream 0, so that its draw does not depend on its place.
+    or [B] on the logits' device (0-d counts as [1]): float32 (top_p and min_p also float64), int64
+    for top_k, seed and offset. Entries without meaning count as off. A scalar or [1] seed gives row
+    b the noise stream b; a [B] seed gives every row stream 0, so that its draw does not depend on
+    its place.
 
     Returns:
         int64 [B], or a 0-d tensor for [V] logits; -1 for a row with no finite or +inf logit.
@@ -57,10 +61,15 @@ def sample(
     chain = _arguments.filters(
         "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
     )
-    place = _arguments.noise("sample", seed, offset, logits.device)
+    place = _arguments.noise("sample", seed, offset)
+    algorithm = _arguments.algorithm("sample", algorithm)
+    if seed is None or validate:
+        ops.sample.check(logits, *chain, *place, algorithm)
     if validate:
         _validate("sample", logits, prev_tokens)
-    return ops.sample(logits, *chain, *place)
+    if seed is None:
+        place = _arguments.with_drawn_seed(place, logits.device)
+    return ops.sample.default(logits, *chain, *place, algorithm)
 
 
 def filter_logits(
@@ -72,6 +81,7 @@ def filter_logits(
     repetition_penalty=1.0,
     prev_tokens=None,
     *,
+    algorithm="auto",
     validate=False,
 ):
     """The logits that `sample` draws from: x / temperature where a token is kept, -inf elsewhere.
@@ -83,15 +93,17 @@ def filter_logits(
     Arguments and errors are those of `sample`.
 
     Returns:
-        float32 [B, V], or [V] for [V] logits.
+        float32 [B, V], or [V] for [V] logits. Like an argmax it has no gradient.
     """
     _arguments.tensor("filter_logits", "logits", logits)
     chain = _arguments.filters(
         "filter_logits", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
     )
+    algorithm = _arguments.algorithm("filter_logits", algorithm)
     if validate:
+        ops.filter_logits.check(logits, *chain, algorithm)
         _validate("filter_logits", logits, prev_tokens)
-    return ops.filter_logits(logits, *chain)
+    return ops.filter_logits.default(logits, *chain, algorithm)
 
 
 def _validate(op, logits, prev_tokens):
@@ -101,12 +113,12 @@ def _validate(op, logits, prev_tokens):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("sample"))
-def _sample_fake(logits, *chain_and_noise):
-    _arguments.require_one_device("sample", logits, *chain_and_noise)
+def _sample_fake(logits, *rest):
+    _arguments.require_one_device("sample", logits, *rest)
     return logits.new_empty(logits.shape[:-1], dtype=torch.int64)
 
 
 @torch.library.register_fake(add_op_namespace_prefix("filter_logits"))
-def _filter_logits_fake(logits, *chain):
-    _arguments.require_one_device("filter_logits", logits, *chain)
+def _filter_logits_fake(logits, *rest):
+    _arguments.require_one_device("filter_logits", logits, *rest)
     return logits.new_empty(logits.shape, dtype=torch.float32)

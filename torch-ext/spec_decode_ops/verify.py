@@ -21,6 +21,7 @@ def verify(
     repetition_penalty=1.0,
     prev_tokens=None,
     method="token",
+    algorithm="auto",
     validate=False,
 ):
     """Verify k draft tokens a row against the target, from logits.
@@ -47,6 +48,7 @@ def verify(
         seed, offset: as in `sample`; a round of k drafts takes the offsets offset .. offset + k.
         top_k, top_p, min_p, repetition_penalty, prev_tokens: the filters of `sample`, applied to
             both models; position i also sees draft_tokens[:, :i] as history.
+        algorithm: as in `sample`.
         validate: also raise ValueError on NaN, empty rows and ids outside the vocabulary.
 
     Parameters may be tensors as in `sample`.
@@ -67,6 +69,7 @@ def verify(
         seed,
         offset,
         method,
+        algorithm,
         validate,
     )
 
@@ -75,13 +78,14 @@ def verify_greedy(target_probs, draft_tokens, *, validate=False):
     """Verify K draft tokens at temperature 0: accept while t_i is the first maximum of row i.
 
     Args:
-        target_probs: float32, float16 or bfloat16 [K + 1, V]; only the argmax of a row is read, so
-            logits serve as well.
-        draft_tokens: int64 [K].
+        target_probs: float32, float16 or bfloat16 [K + 1, V], or [B, K + 1, V] for a batch; only
+            the argmax of a row is read, so logits serve as well.
+        draft_tokens: int64 [K] or [B, K].
 
     Returns:
-        (n_accepted, next_token) as Python ints: keep draft_tokens[:n_accepted] and append
-        next_token, which is -1 if its row holds nothing but NaN and -inf.
+        (n_accepted, next_token): keep draft_tokens[:n_accepted] and append next_token, which is -1
+        if its row holds nothing but NaN and -inf. Python ints for one sequence on the CPU; int64
+        tensors [B] for a batch and 0-d ones on a GPU, for which nothing waits.
 
     Raises:
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
@@ -89,69 +93,105 @@ def verify_greedy(target_probs, draft_tokens, *, validate=False):
     _arguments.tensor("verify_greedy", "target_probs", target_probs)
     _arguments.tensor("verify_greedy", "draft_tokens", draft_tokens)
     if validate:
+        ops.verify_greedy.check(target_probs, draft_tokens)
         _validation.logits("verify_greedy", "target_probs", target_probs)
         _validation.tokens("verify_greedy", "draft_tokens", draft_tokens, target_probs.shape[-1])
-    return ops.verify_greedy(target_probs, draft_tokens)
+    op = ops.verify_greedy.tensors if _is_for_tensors(target_probs) else ops.verify_greedy.default
+    return op(target_probs, draft_tokens)
 
 
 def accept(
-    target_probs, draft_probs, draft_tokens, generator=None, *, normalized=False, validate=False
+    target_probs,
+    draft_probs,
+    draft_tokens,
+    generator=None,
+    *,
+    uniforms=None,
+    normalized=False,
+    validate=False,
 ):
-    """Verify K draft tokens of one sequence by speculative sampling, from ready probabilities.
+    """Verify K draft tokens by speculative sampling, from ready probabilities.
 
     Accept t_i while u_i * q_i(t_i) < p_i(t_i) (Leviathan et al. 2023, algorithm 1; Chen et al.
     2023, algorithm 2); at the first failure draw from max(p_i - q_i, 0), with all accepted from
     p_K. Both models' rows must be warped alike.
 
     Args:
-        target_probs: float32, float16 or bfloat16 [K + 1, V]. Rows need not be normalised; negative
-            values and NaN count as 0.
-        draft_probs: the same [K, Vd], or None for a deterministic draft.
-        draft_tokens: int64 [K]; an id that is -1, in neither vocabulary or has q = 0 ends the
-            draft.
-        generator: a torch.Generator; exactly K + 1 float64 uniforms are drawn from it, whatever
-            happens. None: torch's default generator.
+        target_probs: float32, float16 or bfloat16 [K + 1, V], or [B, K + 1, V] for a batch. Rows
+            need not be normalised; negative values and NaN count as 0.
+        draft_probs: the same [K, Vd] or [B, K, Vd], or None for a deterministic draft.
+        draft_tokens: int64 [K] or [B, K]; an id that is -1, in neither vocabulary or has q = 0 ends
+            the draft.
+        generator: a torch.Generator; exactly K + 1 float64 uniforms a sequence are drawn from it,
+            on its device, whatever happens. None: torch's default generator.
+        uniforms: float64 [K + 1] or [B, K + 1] in [0, 1), contiguous, in place of a generator: one
+            a draft token, and the one of the final draw.
         normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
             position only two values are read.
         validate: also raise ValueError on NaN, negative values, empty rows and ids out of range.
 
     Returns:
-        (n_accepted, next_token) as Python ints; next_token is -1 if its row has no mass.
+        (n_accepted, next_token); next_token is -1 if its row has no mass. Python ints for one
+        sequence on the CPU with a generator; else int64 tensors, [B] or 0-d, for which nothing
+        waits.
 
     Raises:
-        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+        ValueError, TypeError: generator is none, or uniforms are given beside it.
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device; nothing was drawn.
     """
     _arguments.tensor("accept", "target_probs", target_probs)
     _arguments.tensor("accept", "draft_tokens", draft_tokens)
     if draft_probs is not None:
         _arguments.tensor("accept", "draft_probs", draft_probs)
+    _arguments.generator("accept", generator)
+    if uniforms is not None:
+        _arguments.tensor("accept", "uniforms", uniforms)
+        if generator is not None:
+            raise ValueError("accept: generator and uniforms are given, wanted one of them at most")
+    op = ops.accept.default
+    if uniforms is not None or _is_for_tensors(target_probs):
+        op = ops.accept.tensors
+    if uniforms is None or validate:
+        ops.accept.check(target_probs, draft_probs, draft_tokens, uniforms)
     if validate:
         _validation.probabilities("accept", "target_probs", target_probs)
         _validation.tokens("accept", "draft_tokens", draft_tokens, target_probs.shape[-1])
         if draft_probs is not None:
             _validation.probabilities("accept", "draft_probs", draft_probs)
-    count = max(target_probs.shape[0], 1) if target_probs.dim() else 1
-    uniforms = torch.rand(
-        count, dtype=torch.float64, generator=generator, device=target_probs.device
-    )
-    return _accept_with_uniforms(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+    if uniforms is None:
+        uniforms = _arguments.uniforms(generator, target_probs.shape[:-1], target_probs.device)
+    return op(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+
+
+def _is_for_tensors(target_probs):
+    """Whether results are tensors: a batch's, and those that would have to be waited for."""
+    return target_probs.dim() == 3 or target_probs.device.type != "cpu"
 
 
 def _accept_with_uniforms(target_probs, draft_probs, draft_tokens, uniforms, normalized=False):
-    """`accept` with its K + 1 uniforms given: one a draft token, and the one of the final draw."""
-    return ops.accept(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+    """`accept` with its K + 1 uniforms given, its result as numbers."""
+    return ops.accept.default(target_probs, draft_probs, draft_tokens, uniforms, normalized)
 
 
 def _verify_with_words(target_logits, draft_logits, draft_tokens, words, temperature=1.0):
     """The token rule with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
     chain = (temperature, 0, 1.0, 0.0, 1.0, None)
     return _verify(
-        target_logits, draft_logits, draft_tokens, chain, 0, 0, "token", False, words=words
+        target_logits, draft_logits, draft_tokens, chain, 0, 0, "token", "auto", False, words
     )
 
 
 def _verify(
-    target_logits, draft_logits, draft_tokens, chain, seed, offset, method, validate, words=None
+    target_logits,
+    draft_logits,
+    draft_tokens,
+    chain,
+    seed,
+    offset,
+    method,
+    algorithm,
+    validate,
+    words=None,
 ):
     if method not in ("token", "coupled"):
         raise ValueError(f'verify: method is {method!r}, wanted "token" or "coupled"')
@@ -160,11 +200,16 @@ def _verify(
     if draft_logits is not None:
         _arguments.tensor("verify", "draft_logits", draft_logits)
     filters = _arguments.filters("verify", *chain)
-    place = _arguments.noise("verify", seed, offset, target_logits.device)
+    place = _arguments.noise("verify", seed, offset)
+    rule = method == "coupled", words, _arguments.algorithm("verify", algorithm)
+    tensors = target_logits, draft_logits, draft_tokens
+    if seed is None or validate:
+        ops.verify.check(*tensors, *filters, *place, *rule)
     if validate:
-        _validate(target_logits, draft_logits, draft_tokens, chain[-1])
-    coupled = method == "coupled"
-    return ops.verify(target_logits, draft_logits, draft_tokens, *filters, *place, coupled, words)
+        _validate(*tensors, chain[-1])
+    if seed is None:
+        place = _arguments.with_drawn_seed(place, target_logits.device)
+    return ops.verify.default(*tensors, *filters, *place, *rule)
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
@@ -190,13 +235,30 @@ def _two_numbers():
     return context.new_dynamic_size(), context.new_dynamic_size()
 
 
+def _two_tensors(target_probs):
+    shape = target_probs.shape[:-2]
+    return tuple(target_probs.new_empty(shape, dtype=torch.int64) for _ in range(2))
+
+
 @torch.library.register_fake(add_op_namespace_prefix("verify_greedy"))
 def _verify_greedy_fake(target_probs, draft_tokens):
     _arguments.require_one_device("verify_greedy", target_probs, draft_tokens)
     return _two_numbers()
 
 
+@torch.library.register_fake(add_op_namespace_prefix("verify_greedy.tensors"))
+def _verify_greedy_tensors_fake(target_probs, draft_tokens):
+    _arguments.require_one_device("verify_greedy", target_probs, draft_tokens)
+    return _two_tensors(target_probs)
+
+
 @torch.library.register_fake(add_op_namespace_prefix("accept"))
 def _accept_fake(target_probs, *rest):
     _arguments.require_one_device("accept", target_probs, *rest)
     return _two_numbers()
+
+
+@torch.library.register_fake(add_op_namespace_prefix("accept.tensors"))
+def _accept_tensors_fake(target_probs, *rest):
+    _arguments.require_one_device("accept", target_probs, *rest)
+    return _two_tensors(target_probs)
