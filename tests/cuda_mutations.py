@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Breaks the CUDA sources one small way at a time, and shows that the tests notice.
+
+    python tests/cuda_mutations.py            # all of them; minutes
+    python tests/cuda_mutations.py barrier    # those whose name holds this
+
+Each mutant is built like the library itself and run by the emulator on the short round of calls
+below. It must end in a violation, or in bits that are not the CPU's. Exit status 1 if one survives.
+"""
+
+import dataclasses
+import shutil
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+TESTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(TESTS), str(TESTS / "bits"), str(TESTS.parent / "packaging")]
+
+import torch
+from cases import FILTERS, history, rows
+from cuda_emulator import build, library
+from native_library import ROOT, digest
+from test_cuda_same_bits import round_of
+
+
+class Mutation(NamedTuple):
+    name: str
+    file: str
+    right: str  # found once in the file
+    wrong: str
+
+
+MUTATIONS = [
+    Mutation(
+        "a dropped barrier",
+        "draw.cuh",
+        "list_largest(x, list);\n  __syncthreads();",
+        "list_largest(x, list);",
+    ),
+    Mutation(
+        "an index off by one",
+        "draw.cuh",
+        "if (first + byte < vocab) list.push",
+        "if (first + byte <= vocab) list.push",
+    ),
+    Mutation(
+        "< for <= where the running sum crosses",
+        "select.cuh",
+        "if (before + weight >= need) break;",
+        "if (before + weight > need) break;",
+    ),
+    Mutation(
+        "a tie too many",
+        "select.cuh",
+        "return {y, find_tie(candidates, y, need, scratch) + 1};",
+        "return {y, find_tie(candidates, y, need, scratch) + 2};",
+    ),
+    Mutation(
+        "a float mass in a histogram",
+        "select.cuh",
+        "add_to_digit(scratch, uint32_t(rank >> shift) % kDigits, weight)",
+        "add_to_digit(scratch, uint32_t(rank >> shift) % kDigits, uint64_t(float(weight)))",
+    ),
+    Mutation(
+        "a lost carry",
+        "select.cuh",
+        "uint32_t(weight >> 32) + (before + low < before)",
+        "uint32_t(weight >> 32)",
+    ),
+    Mutation(
+        "one block writing another's slot",
+        "scan.cu",
+        "group.chunk_max[at.id.row * group.chunks() + at.chunk] = largest",
+        "group.chunk_max[at.id.row * group.chunks()] = largest",
+    ),
+    Mutation(
+        "a contracted product",
+        "draw.cuh",
+        "const float y = quotient(row.at(token), temperature);",
+        "const float y = row.at(token) * temperature.reciprocal;",
+    ),
+    Mutation(
+        "the residual of the wrong position",
+        "judge.cu",
+        "const RowId id = row_id(p.target, sequence, end.position);\n    const Law target",
+        "const RowId id = row_id(p.target, sequence, 0);\n    const Law target",
+    ),
+    Mutation(
+        "a history one token short",
+        "scan.cu",
+        "i < count; i += kThreads) {\n    const int64_t id",
+        "i < count - 1; i += kThreads) {\n    const int64_t id",
+    ),
+]
+
+
+def calls():
+    """Name -> what is called on a package. They take each kernel through its ways."""
+    x, ties = rows("normal", 2, 4097), rows("ties", 2, 999)
+    seen = {"repetition_penalty": 1.3, "prev_tokens": history(2, 12, 4097)}
+    target, draft, tokens = round_of(3, 2, 999)
+    return {
+        "draw": lambda p: p.sample(x, seed=1, temperature=0.7),
+        "nucleus": lambda p: p.sample(x, seed=1, top_p=0.5),
+        "chain": lambda p: p.sample(x, seed=1, **FILTERS["chain"]),
+        "history": lambda p: p.filter_logits(x, **seen),
+        "cut": lambda p: p.filter_logits(ties, top_p=0.5),
+        "flat": lambda p: p.filter_logits(rows("constant", 1, 4097), top_p=0.5),
+        "verify": lambda p: p.verify(target, draft, tokens, seed=3)[1],
+        "greedy": lambda p: p.verify_greedy(target, tokens)[1],
+    }
+
+
+def mutant(mutation):
+    """The library's Sources with the mutated file in its place. All mutants lie in one folder, so
+    that what one has built of the right files serves the next."""
+    csrc = ROOT / ".build" / "mutant" / "csrc"
+    shutil.rmtree(csrc, ignore_errors=True)
+    shutil.copytree(ROOT / "csrc", csrc)
+    path = csrc / "cuda" / mutation.file
+    text = path.read_text()
+    if text.count(mutation.right) != 1:
+        raise SystemExit(f"{mutation.name}: {mutation.file} holds {mutation.right!r} not once")
+    path.write_text(text.replace(mutation.right, mutation.wrong))
+    sources = build.project()
+    return dataclasses.replace(
+        sources,
+        namespace=f"{sources.namespace}_{digest(mutation.name)}",
+        cuda=tuple(csrc / "cuda" / source.name for source in sources.cuda),
+        includes=tuple(csrc if i == ROOT / "csrc" else i for i in sources.includes),
+    )
+
+
+def noticed(package, wanted):
+    """How the first call that tells the mutant from the CPU does so, or None."""
+    for name, call in calls().items():
+        try:
+            if not torch.equal(call(package), wanted[name]):
+                return f"{name}: other bits"
+        except (library.EmulatorViolation, RuntimeError) as error:
+            return f"{name}: {str(error).splitlines()[0][:200]}"
+    return None
+
+
+def main(pattern=""):
+    right = library.load("8.0")
+    wanted = {name: call(right.package) for name, call in calls().items()}
+    survivors = []
+    for mutation in MUTATIONS:
+        if pattern not in mutation.name:
+            continue
+        how = noticed(library.load("8.0", mutant(mutation)).package, wanted)
+        print(f"{mutation.name}: {how or 'SURVIVES'}", flush=True)
+        survivors += [] if how else [mutation.name]
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the CUDA ops cost, counted by the emulator: launches, and how often each logit is read."""
+
+import pytest
+import torch
+from cases import rows
+from test_cuda_same_bits import round_of
+
+VOCAB = 128256
+
+
+@pytest.fixture
+def counted(emulated):
+    """Runs a call; its kernels by name, and the bytes it read of each argument."""
+
+    def run(call):
+        emulated.reset_counters()
+        call(emulated.package)
+        counters = emulated.counters()
+        names = [
+            launch.kernel.partition("(")[0].rpartition("::")[2] for launch in counters.launches
+        ]
+        return names, counters.bytes_read
+
+    return run
+
+
+def reads(counted, x, **arguments):
+    """(the launches, how often the average logit is read) of one sample call"""
+    names, read = counted(lambda package: package.sample(x, seed=1, **arguments))
+    return names, read["logits"] / (x.numel() * x.element_size())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_unfiltered_draw_reads_each_logit_once(counted, dtype):
+    """And again the 1 in 256 with a zero noise byte, and what may still beat the best of those."""
+    names, passes = reads(counted, rows("normal", 2, VOCAB, dtype), temperature=0.8)
+    assert names == ["scan_kernel", "sample_kernel"]
+    assert 1 <= passes < 1.02
+
+
+def test_a_greedy_draw_reads_each_logit_once(counted):
+    """And again one tile, by each warp of the block that finishes the row."""
+    names, passes = reads(counted, rows("normal", 2, VOCAB), temperature=0.0)
+    assert names == ["scan_kernel", "sample_kernel"]
+    assert 1 <= passes < 1.01
+
+
+def test_top_k_reads_the_row_once_and_k_tiles(counted):
+    chain = {"temperature": 0.8, "top_k": 50, "top_p": 0.95, "min_p": 0.05}
+    names, passes = reads(counted, rows("normal", 2, VOCAB), **chain)
+    assert names == ["scan_kernel", "sample_kernel"]
+    assert 1 <= passes < 1.05 + 0.001
+
+
+def test_top_p_alone_reads_the_row_twice_when_the_draw_is_in_the_nucleus(counted):
+    names, passes = reads(counted, rows("peaked", 1, VOCAB), top_p=0.99)
+    assert names == ["scan_kernel", "mass_kernel", "sample_kernel"]
+    assert 2 <= passes < 2.02
+
+
+def test_parameters_on_the_device_cost_no_launch_but_that_of_masses(counted):
+    tensors = {"temperature": torch.tensor([0.8]), "top_k": torch.tensor([50])}
+    names, passes = reads(counted, rows("normal", 2, VOCAB), **tensors)
+    assert names == ["scan_kernel", "sample_kernel"] and passes < 1.06
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_verification_reads_each_row_twice_and_one_pair(counted, dtype):
+    target, draft, tokens = round_of(1, 3, 50257, dtype=dtype)
+    names, read = counted(lambda package: package.verify(target, draft, tokens, seed=2))
+    assert names == ["scan_kernel", "mass_kernel", "weight_kernel", "pick_kernel"]
+    row = 50257 * target.element_size()
+    assert 8 * row <= read["target_logits"] <= 9.02 * row
+    assert 6 * row <= read["draft_logits"] <= 7.02 * row
+
+
+def test_coupled_verification_reads_each_row_once(counted):
+    target, _, tokens = round_of(1, 3, 50257)
+    names, read = counted(
+        lambda package: package.verify(target, None, tokens, seed=2, method="coupled")
+    )
+    assert names == ["scan_kernel", "sample_kernel", "follow_kernel"]
+    assert read["target_logits"] < 1.02 * 4 * 50257 * 4
+
+
+def test_normalised_acceptance_reads_one_pair(counted):
+    target, draft, tokens = round_of(1, 3, 50257)
+    p, q = target.softmax(-1), draft.softmax(-1)
+    u = torch.full((1, 4), 0.5, dtype=torch.float64)
+    names, read = counted(lambda package: package.accept(p, q, tokens, uniforms=u, normalized=True))
+    assert names == ["weight_kernel", "pick_kernel"]
+    assert read["target_probs"] + read["draft_probs"] < 2.1 * 50257 * 4
+
+
+def test_greedy_verification_reads_each_row_once(counted):
+    target, _, tokens = round_of(1, 3, 50257)
+    names, read = counted(lambda package: package.verify_greedy(target, tokens))
+    assert names == ["scan_kernel", "pick_kernel"]
+    assert read["target_probs"] < 1.02 * 4 * 50257 * 4
+
+
+def test_filtering_writes_each_value_once(emulated, counted):
+    x = rows("normal", 1, 50257)
+    names, read = counted(lambda package: package.filter_logits(x, top_k=50))
+    assert names == ["scan_kernel", "cut_kernel", "write_kernel"]
+    assert read["logits"] < 2.2 * x.numel() * 4
+    assert emulated.counters().bytes_written["allocated"] == x.numel() * 4
