@@ -23,7 +23,7 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda kernel cuda cuda-report bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
@@ -48,6 +48,10 @@ cuda: $(TORCH_DONE)
 # Registers, spills, and instructions a token by pipe, from the machine code of each GPU.
 cuda-report: $(DONE)/tests
 	$(BIN)/python benchmarks/cuda_report.py
+
+# On a machine with a GPU: bits, then times beside what the model predicts. GPU_ARGS="--minutes 7"
+gpu-check: $(DONE)/tests
+	$(BIN)/python benchmarks/gpu_check.py $(GPU_ARGS)
 
 bench: kernel $(DONE)/tests
 	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)

@@ -20,7 +20,7 @@ REPO_ID = "phanerozoic/spec-decode-ops"
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.name.startswith("test_cuda_"):
+        if item.path.name.startswith(("test_cuda_", "test_gpu_", "test_model")):
             item.add_marker(pytest.mark.cuda)
 
 

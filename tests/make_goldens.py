@@ -161,8 +161,9 @@ def ask_accept(sdo, device, vocab, normalized):
         target, draft = target / vocab, draft / vocab
     if sdo is None:
         return oracle.accept(target, draft, drafted.tolist(), uniforms.tolist(), normalized)
-    given = [t.to(device) for t in (target, draft, drafted, uniforms)]
-    return tuple(int(value) for value in sdo._accept_with_uniforms(*given, normalized=normalized))
+    *given, uniforms = (t.to(device) for t in (target, draft, drafted, uniforms))
+    result = sdo.accept(*given, uniforms=uniforms, normalized=normalized)
+    return tuple(int(value) for value in result)
 
 
 def ask_greedy(sdo, device, vocab):

@@ -33,10 +33,11 @@ def reads(counted, x, **arguments):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_unfiltered_draw_reads_each_logit_once(counted, dtype):
-    """And again the 1 in 256 with a zero noise byte, and what may still beat the best of those."""
+    """And once more, from a cache, the few that are scored: the 1 in 256 with a zero noise byte, and
+    what may still beat the best of those."""
     names, passes = reads(counted, rows("normal", 2, VOCAB, dtype), temperature=0.8)
     assert names == ["scan_kernel", "sample_kernel"]
-    assert 1 <= passes < 1.02
+    assert 1 <= passes < 1.03
 
 
 def test_a_greedy_draw_reads_each_logit_once(counted):
@@ -56,7 +57,7 @@ def test_top_k_reads_the_row_once_and_k_tiles(counted):
 def test_top_p_alone_reads_the_row_twice_when_the_draw_is_in_the_nucleus(counted):
     names, passes = reads(counted, rows("peaked", 1, VOCAB), top_p=0.99)
     assert names == ["scan_kernel", "mass_kernel", "sample_kernel"]
-    assert 2 <= passes < 2.02
+    assert 2 <= passes < 2.03
 
 
 def test_parameters_on_the_device_cost_no_launch_but_that_of_masses(counted):
@@ -81,7 +82,7 @@ def test_coupled_verification_reads_each_row_once(counted):
         lambda package: package.verify(target, None, tokens, seed=2, method="coupled")
     )
     assert names == ["scan_kernel", "sample_kernel", "follow_kernel"]
-    assert read["target_logits"] < 1.02 * 4 * 50257 * 4
+    assert read["target_logits"] < 1.03 * 4 * 50257 * 4
 
 
 def test_normalised_acceptance_reads_one_pair(counted):

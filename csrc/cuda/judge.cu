@@ -101,10 +101,11 @@ __device__ __forceinline__ void find_weights(const JudgeParams& p, int64_t seque
     const RowId id = row_id(p.target, sequence, end.position);
     const Law target = law_of(p.target, id, p.normalized);
     if (lane_of_thread() == 0) weights.target = target;
+    Law draft{};
     if (end.end == End::kResidual) {
-      const Law draft = draft_law(p, id, int(p.drafted.at(sequence, end.position)));
-      if (lane_of_thread() == 0) weights.draft = draft;
+      draft = draft_law(p, id, int(p.drafted.at(sequence, end.position)));
     }
+    if (lane_of_thread() == 0) weights.draft = draft;
   }
   __syncthreads();
 }

@@ -29,7 +29,7 @@ constexpr int kRowThreads = 256;
 constexpr int kCandidates = 2048;
 
 // The sort's rows go in groups of at most so many rows and tokens: 256 MB of keys and ids.
-constexpr int64_t kSortRows = 4096;
+constexpr int64_t kSortRows = 256;
 constexpr int64_t kSortTokens = int64_t(1) << 24;
 
 // Sorting never reads less than selecting does, and takes more launches: it is there to be compared
