@@ -33,8 +33,8 @@ def reads(counted, x, **arguments):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_unfiltered_draw_reads_each_logit_once(counted, dtype):
-    """And once more, from a cache, the few that are scored: the 1 in 256 with a zero noise byte, and
-    what may still beat the best of those."""
+    """And once more, from a cache, the few that are scored: the 1 in 256 with a zero noise byte,
+    and what may still beat the best of those."""
     names, passes = reads(counted, rows("normal", 2, VOCAB, dtype), temperature=0.8)
     assert names == ["scan_kernel", "sample_kernel"]
     assert 1 <= passes < 1.03

@@ -24,6 +24,7 @@ struct ScoreList {
 
 struct DrawScratch {
   ScoreList list;
+  Scratch<float, kThreads> highest;
   Scratch<Winner, kThreads> winners;
 };
 
@@ -79,8 +80,8 @@ __device__ __forceinline__ Winner score_list(const Row& row, const Divisor& temp
   return best;
 }
 
-// The draw over the chunk's tokens, in every thread. `x` holds them as `at` gives them. Ends with a
-// barrier.
+// The draw over the chunk's tokens, in the first warp. `x` holds them as `at` gives them. Ends with
+// a barrier.
 __device__ __forceinline__ Winner draw_chunk(const Row& row, float temperature, const Place& place,
                                              int chunk, const float (&x)[kTokensPerThread],
                                              DrawScratch& scratch) {
@@ -91,8 +92,11 @@ __device__ __forceinline__ Winner draw_chunk(const Row& row, float temperature, 
   list_largest(x, list);
   __syncthreads();
   const Divisor by = divisor(temperature);
-  Winner best = block_best(score_list(row, by, place, chunk, list, no_winner()), scratch.winners);
-  const float floor = best.token < 0 ? -kMaxFloat : logit_floor(best.floor(), temperature);
+  const Winner first = score_list(row, by, place, chunk, list, no_winner());
+  const float highest = block_max(first.score.high, scratch.highest);
+  // What is left must reach the best score so far, whoever holds it.
+  const Winner bar = {{highest, 0.0f}, -1};
+  const float floor = highest > -kInfinity ? logit_floor(bar.floor(), temperature) : -kMaxFloat;
   if (threadIdx.x == 0) list.count = 0;
   __syncthreads();
 #pragma unroll
@@ -100,7 +104,9 @@ __device__ __forceinline__ Winner draw_chunk(const Row& row, float temperature, 
     if (x[j] >= floor) list.push(warp_of_thread() * kTokensPerWarp + kWarp * j + lane_of_thread());
   }
   __syncthreads();
-  return block_best(score_list(row, by, place, chunk, list, best), scratch.winners);
+  Winner best = score_list(row, by, place, chunk, list, bar);
+  best.meet(first.score, first.token);
+  return block_best(best, scratch.winners);
 }
 
 }  // namespace cuda

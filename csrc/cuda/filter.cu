@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
   const Cut cut = p.group.cut ? p.group.cut[at.id.row] : keep_all();
   float* out = p.out + at.id.row * p.group.logits.vocab;
   float x[kTokensPerThread];
-  load_scanned_chunk(row, at.first, x);
+  load_scanned_chunk(row, at.chunk, at.first, x);
   if (!greedy(filter)) divide_all(divisor(filter.temperature), x);
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) {

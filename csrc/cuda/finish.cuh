@@ -32,7 +32,7 @@ __device__ __forceinline__ int first_maximum(const RowGroup& group, int64_t inde
   return int(__reduce_min_sync(kAllLanes, uint32_t(token)));
 }
 
-// The draw over the candidates that a cut keeps, in every thread; -1 if there are none.
+// The draw over the candidates that a cut keeps, in the first warp; -1 if there are none.
 __device__ __forceinline__ int draw_candidates(const Candidates& candidates, const Cut& cut,
                                                const Place& place, SelectScratch& scratch) {
   Winner best = no_winner();

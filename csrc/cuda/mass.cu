@@ -42,7 +42,9 @@ __device__ __forceinline__ TwoMasses probability_tile(const float (&x)[kTokensPe
                                                       const Masses& masses) {
   uint64_t sum = 0;
 #pragma unroll
-  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) sum += masses.of(x[j]);
+  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) {
+    sum += probability_mass(x[j], masses.infinite, masses.exponent);
+  }
   sum = warp_sum(sum);
   return {sum, sum};
 }
@@ -94,18 +96,20 @@ __device__ __forceinline__ void sum_chunk(const RowGroup& group, MassOf of, int6
                             : masses_of_logits(empty ? 0.0f : scanned.max, filter.temperature);
   if (group.law && at.chunk == 0 && threadIdx.x == 0) group.law[at.id.row] = {masses.scale, cut};
   float x[kTokensPerThread];
-  load_scanned_chunk(scanned.row, at.first, x);
+  load_scanned_chunk(scanned.row, at.chunk, at.first, x);
+  constexpr int kTiles = kTokensPerThread / kLoadsPerTile;
   TwoMasses warp{0, 0};
+  uint64_t mine = 0;
 #pragma unroll
-  for (int i = 0; i < kTokensPerThread / kLoadsPerTile; ++i) {
+  for (int i = 0; i < kTiles; ++i) {
     const TwoMasses tile = group.probabilities ? probability_tile(x, i, masses)
                                                : tile_masses(x, i, at.first, masses, cut, cuts);
-    const int index =
-        at.chunk * kTilesPerChunk + warp_of_thread() * (kTokensPerThread / kLoadsPerTile) + i;
-    if (group.tile_mass && lane_of_thread() == 0 && index < group.tiles()) {
-      group.tile_mass[at.id.row * group.tiles() + index] = tile.counted;
-    }
+    mine = lane_of_thread() == i ? tile.counted : mine;
     warp = {warp.whole + tile.whole, warp.counted + tile.counted};
+  }
+  const int index = at.chunk * kTilesPerChunk + warp_of_thread() * kTiles + lane_of_thread();
+  if (group.tile_mass && lane_of_thread() < kTiles && index < group.tiles()) {
+    group.tile_mass[at.id.row * group.tiles() + index] = mine;
   }
   const auto sum = [](uint64_t a, uint64_t b) { return a + b; };
   const uint64_t whole = combine_warps(warp.whole, scratch.whole, sum);

@@ -67,14 +67,14 @@ __device__ __forceinline__ Winner warp_best(Winner best) {
   return best;
 }
 
-// ---- Of a block: all threads call, all get the result, and it ends with a barrier ----
+// ---- Of a block: all threads call, and it ends with a barrier ----
 
 template <class T, int kBlock>
 struct Scratch {
   T slot[kBlock / kWarp];
 };
 
-// Combines one value of each warp.
+// Combines one value of each warp, for every thread.
 template <class T, int kBlock, class Combine>
 __device__ __forceinline__ T combine_warps(T x, Scratch<T, kBlock>& scratch, Combine combine) {
   if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = x;
@@ -96,12 +96,19 @@ __device__ __forceinline__ uint64_t block_sum(uint64_t x, Scratch<uint64_t, kBlo
   return combine_warps(warp_sum(x), scratch, [](uint64_t a, uint64_t b) { return a + b; });
 }
 
+// The result is the first warp's only.
 template <int kBlock>
 __device__ __forceinline__ Winner block_best(Winner x, Scratch<Winner, kBlock>& scratch) {
-  return combine_warps(warp_best(x), scratch, [](Winner a, Winner b) {
-    a.meet(b.score, b.token);
-    return a;
-  });
+  const Winner mine = warp_best(x);
+  if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = mine;
+  __syncthreads();
+  Winner all = no_winner();
+  if (uniform_warp() == 0) {
+    if (lane_of_thread() < kBlock / kWarp) all = scratch.slot[lane_of_thread()];
+    all = warp_best(all);
+  }
+  __syncthreads();
+  return all;
 }
 
 }  // namespace cuda

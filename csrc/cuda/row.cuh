@@ -164,31 +164,38 @@ __device__ __forceinline__ ScannedRow scanned_row(const RowGroup& group, const R
   return {view, view.infinite ? 0.0f : raw_max, raw_max};
 }
 
-// The chunk's logits in registers: x[j] is that of token `warp_first + 32 j + lane`, -inf past the
-// vocabulary. All loads are issued before the first is used.
+// The chunk's logits in registers: x[j] is that of token `first + 32 j`, -inf past the vocabulary.
+// All loads are issued before the first is used; only the row's last chunk looks where it ends.
 template <class Logit>
-__device__ __forceinline__ void load_chunk_as(const char* data, int first, int vocab,
+__device__ __forceinline__ void load_chunk_as(const Row& row, int first, bool whole,
                                               Logit (&bits)[kTokensPerThread]) {
-  const Logit* from = reinterpret_cast<const Logit*>(data) + first;
+  const Logit* from = reinterpret_cast<const Logit*>(row.data) + first;
+  if (whole) {
 #pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) {
-    if (first + kWarp * j < vocab) bits[j] = from[kWarp * j];
+    for (int j = 0; j < kTokensPerThread; ++j) bits[j] = from[kWarp * j];
+  } else {
+#pragma unroll
+    for (int j = 0; j < kTokensPerThread; ++j) {
+      if (first + kWarp * j < row.vocab) bits[j] = from[kWarp * j];
+    }
   }
 }
 
-__device__ __forceinline__ void load_chunk(const Row& row, int first,
+__device__ __forceinline__ void load_chunk(const Row& row, int chunk, int first,
                                            float (&x)[kTokensPerThread]) {
+  const bool whole = (chunk + 1) * kChunk <= row.vocab;
   if (row.dtype == DType::kFloat32) {
-    load_chunk_as(row.data, first, row.vocab, x);
+    load_chunk_as(row, first, whole, x);
   } else {
     uint16_t bits[kTokensPerThread] = {};
-    load_chunk_as(row.data, first, row.vocab, bits);
+    load_chunk_as(row, first, whole, bits);
     const bool half = row.dtype == DType::kFloat16;
 #pragma unroll
     for (int j = 0; j < kTokensPerThread; ++j) {
       x[j] = half ? widen_half(bits[j]) : widen(BFloat16{bits[j]});
     }
   }
+  if (whole) return;
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) {
     if (first + kWarp * j >= row.vocab) x[j] = -kInfinity;
@@ -221,9 +228,9 @@ __device__ __forceinline__ void penalise_all(const uint32_t* words, float penalt
 }
 
 // The chunk as `at` gives it.
-__device__ __forceinline__ void load_scanned_chunk(const Row& row, int first,
+__device__ __forceinline__ void load_scanned_chunk(const Row& row, int chunk, int first,
                                                    float (&x)[kTokensPerThread]) {
-  load_chunk(row, first, x);
+  load_chunk(row, chunk, first, x);
   if (row.penalised) penalise_all(row.penalised + first / 32, row.penalty, x);
   if (!row.infinite) return;
 #pragma unroll

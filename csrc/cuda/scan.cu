@@ -9,7 +9,7 @@ namespace {
 
 struct ScanScratch {
   uint32_t penalised[kChunk / 32];
-  Scratch<float, kThreads> maxima;
+  Scratch<uint32_t, kThreads> maxima;
   DrawScratch draw;
 };
 
@@ -42,26 +42,30 @@ __device__ void mark_history(const RowGroup& group, const ChunkPlace& at, uint32
   for (int w = int(threadIdx.x); w < kChunk / 32; w += kThreads) kept[w] = penalised[w];
 }
 
-// Leaves the tiles' maxima; returns the chunk's, in every thread.
-__device__ float keep_maxima(const RowGroup& group, const ChunkPlace& at,
-                             const float (&x)[kTokensPerThread], ScanScratch& scratch) {
-  float largest = -kInfinity;
+// Leaves the tiles' maxima; returns the chunk's, in every thread. Maxima are taken among keys,
+// which a warp reduces in one instruction.
+__device__ __forceinline__ float keep_maxima(const RowGroup& group, const ChunkPlace& at,
+                                             const float (&x)[kTokensPerThread],
+                                             ScanScratch& scratch) {
+  constexpr int kTiles = kTokensPerThread / kLoadsPerTile;
+  uint32_t largest = 0, mine = 0;
 #pragma unroll
-  for (int i = 0; i < kTokensPerThread / kLoadsPerTile; ++i) {
+  for (int i = 0; i < kTiles; ++i) {
     float tile = -kInfinity;
 #pragma unroll
     for (int j = 0; j < kLoadsPerTile; ++j) tile = fmaxf(tile, x[i * kLoadsPerTile + j]);
-    tile = warp_max(tile);
-    largest = fmaxf(largest, tile);
-    const int index =
-        at.chunk * kTilesPerChunk + warp_of_thread() * (kTokensPerThread / kLoadsPerTile) + i;
-    if (lane_of_thread() == 0 && index < group.tiles()) {
-      group.tile_max[at.id.row * group.tiles() + index] = tile;
-    }
+    const uint32_t key = __reduce_max_sync(kAllLanes, order_key(tile));
+    mine = lane_of_thread() == i ? key : mine;
+    largest = key > largest ? key : largest;
   }
-  largest = block_max(largest, scratch.maxima);
-  if (threadIdx.x == 0) group.chunk_max[at.id.row * group.chunks() + at.chunk] = largest;
-  return largest;
+  const int index = at.chunk * kTilesPerChunk + warp_of_thread() * kTiles + lane_of_thread();
+  if (lane_of_thread() < kTiles && index < group.tiles()) {
+    group.tile_max[at.id.row * group.tiles() + index] = key_value(mine);
+  }
+  const auto larger_key = [](uint32_t a, uint32_t b) { return a > b ? a : b; };
+  const float chunk_max = key_value(combine_warps(largest, scratch.maxima, larger_key));
+  if (threadIdx.x == 0) group.chunk_max[at.id.row * group.chunks() + at.chunk] = chunk_max;
+  return chunk_max;
 }
 
 __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& noise,
@@ -71,7 +75,7 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
   const Filter filter = filter_of(group, at.id.sequence);
   Row row = plain_row(group, at.id);
   float x[kTokensPerThread];
-  load_chunk(row, at.first, x);
+  load_chunk(row, at.chunk, at.first, x);
   if (group.penalised && filter.penalty != 1.0f) {
     mark_history(group, at, scratch.penalised);
     const int first_word = warp_of_thread() * kTokensPerThread;
@@ -82,8 +86,10 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
   const float largest = keep_maxima(group, at, x, scratch);
   if (!group.chunk_winner || uniform(!draws_from_all(filter, group.logits.vocab))) return;
   row.infinite = largest == kInfinity;
+  if (row.infinite) {
 #pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) x[j] = row.resolve(x[j]);
+    for (int j = 0; j < kTokensPerThread; ++j) x[j] = row.resolve(x[j]);
+  }
   const Place place = place_of(noise, at.id);
   const Winner winner = draw_chunk(row, filter.temperature, place, at.chunk, x, scratch.draw);
   if (threadIdx.x == 0) group.chunk_winner[at.id.row * group.chunks() + at.chunk] = winner;

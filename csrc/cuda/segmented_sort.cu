@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kThreads) key_kernel(const __grid_constant__ S
   const int64_t row = blockIdx.x, vocab = p.group.logits.vocab;
   const Filter filter = filter_of(p.group, id.sequence);
   float x[kTokensPerThread];
-  load_scanned_chunk(scanned_row(p.group, id, filter).row, at.first, x);
+  load_scanned_chunk(scanned_row(p.group, id, filter).row, at.chunk, at.first, x);
   for (int j = 0; j < kTokensPerThread; ++j) {
     const int token = at.first + kWarp * j;
     if (token >= vocab) break;
