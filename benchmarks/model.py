@@ -37,9 +37,9 @@ INSTRUCTIONS = {
     "maxima": 14.9,
     "draw": 48.1,
     "penalty": 14.9,
-    "mass": 67.7,
+    "mass": 60.6,
     "cut": 13.0,
-    "write": 62.1,
+    "write": 66.5,
 }
 TO_WIDEN = 5.2  # a 16-bit value
 WEIGHT = 228.0  # of a residual, in 128-bit integers
