@@ -83,9 +83,8 @@ def run(kernels, kernel, blocks=1, seed=0, checks=device.CHECK_EVERYTHING):
     """A kernel of bugs/ on fresh memory; gives its y."""
     x = np.arange(256 * blocks, dtype=np.float32) % 97
     y, words = np.zeros_like(x), np.zeros(16, np.uint32)
-    kernels.configure(seed, checks)
-    kernels.core.emulator_set_instruction_budget(device.Count(30_000))
-    with kernels.memory(x=x, y=y, words=words):
+    settings = kernels.configured(seed, checks, budget=30_000)
+    with settings, kernels.memory(x=x, y=y, words=words):
         kernels.core.emulator_make_read_only(device.argument(x))
         if "undefined" in kernel:
             size = device.Count(y.nbytes)
@@ -175,8 +174,8 @@ def compute(kernels, kernel, *inputs, columns=1, dtype=np.uint32, count=expected
     """The kernel's output, a row a thread."""
     y = np.zeros((count, columns), dtype)
     arrays = [*inputs, y, *more]
-    kernels.configure(seed=3)
-    with kernels.memory(**{f"array{n}": array for n, array in enumerate(arrays)}):
+    named = {f"array{n}": array for n, array in enumerate(arrays)}
+    with kernels.configured(seed=3), kernels.memory(**named):
         kernels.launch(kernel, count // 128, 128, *arrays)
     return y
 
@@ -255,7 +254,6 @@ def test_accesses_are_counted_by_lane(bugs):
     kernels = bugs["races"]
     kernels.core.emulator_reset_counters()
     x, y = np.zeros(256, np.float32), np.zeros(256, np.float32)
-    kernels.configure()
     with kernels.memory(x=x, y=y):
         kernels.launch("read_after_write_right", 1, 256, x, y, None, 0)
         assert kernels.bytes(x) == (1024, 0)
@@ -280,8 +278,8 @@ def test_cub_sorts_scans_and_reduces():
     keys, scan, total = np.zeros_like(x), np.zeros_like(x), np.zeros(rows, np.float32)
     values = np.zeros(x.shape, np.int32)
     for seed in range(3):
-        kernels.configure(seed)
-        with kernels.memory(x=x, keys=keys, values=values, scan=scan, total=total):
+        memory = kernels.memory(x=x, keys=keys, values=values, scan=scan, total=total)
+        with kernels.configured(seed), memory:
             kernels.launch("sort_scan_sum", rows, 256, x, keys, values, scan, total, columns)
         order = np.argsort(-x, axis=1, kind="stable")
         assert np.array_equal(values, order)

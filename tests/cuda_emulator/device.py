@@ -14,6 +14,7 @@ import numpy as np
 from . import compile as toolchain
 
 CHECK_EVERYTHING = 31
+INSTRUCTIONS = 1 << 26  # of one warp in one launch
 SHARED_RACES, GLOBAL_RACES, UNINITIALIZED, WARP_RACES, EXITED_LANES = 1, 2, 4, 8, 16
 Dimensions = ctypes.c_uint * 3
 Count = ctypes.c_uint64
@@ -59,8 +60,18 @@ class Module:
         self.core = ctypes.CDLL(str(toolchain.core()))
         self.core.emulator_counters.restype = Counters
 
-    def configure(self, seed=0, checks=CHECK_EVERYTHING):
+    @contextlib.contextmanager
+    def configured(self, seed=0, checks=CHECK_EVERYTHING, budget=INSTRUCTIONS):
+        """The settings of all modules of this process, as they are by default afterwards."""
+        self._configure(seed, checks, budget)
+        try:
+            yield
+        finally:
+            self._configure(0, CHECK_EVERYTHING, INSTRUCTIONS)
+
+    def _configure(self, seed, checks, budget):
         self.core.emulator_configure(Count(seed), ctypes.c_uint(checks))
+        self.core.emulator_set_instruction_budget(Count(budget))
 
     @contextlib.contextmanager
     def memory(self, **arrays):
