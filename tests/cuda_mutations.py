@@ -21,7 +21,7 @@ import torch
 from cases import FILTERS, history, rows
 from cuda_emulator import build, library
 from native_library import ROOT, digest
-from test_cuda_same_bits import round_of
+from test_cuda_same_bits import round_of, rows_at_the_quota
 
 
 class Mutation(NamedTuple):
@@ -40,9 +40,9 @@ MUTATIONS = [
     ),
     Mutation(
         "an index off by one",
-        "draw.cuh",
-        "if (first + byte < vocab) list.push",
-        "if (first + byte <= vocab) list.push",
+        "filter.cu",
+        "if (token < row.vocab) out[token]",
+        "if (token <= row.vocab) out[token]",
     ),
     Mutation(
         "< for <= where the running sum crosses",
@@ -59,8 +59,8 @@ MUTATIONS = [
     Mutation(
         "a float mass in a histogram",
         "select.cuh",
-        "add_to_digit(scratch, uint32_t(rank >> shift) % kDigits, weight)",
-        "add_to_digit(scratch, uint32_t(rank >> shift) % kDigits, uint64_t(float(weight)))",
+        "sum += uint64_t(scratch.high[top - i]) << 32 | scratch.low[top - i];",
+        "sum += uint64_t(float(uint64_t(scratch.high[top - i]) << 32 | scratch.low[top - i]));",
     ),
     Mutation(
         "a lost carry",
@@ -71,14 +71,14 @@ MUTATIONS = [
     Mutation(
         "one block writing another's slot",
         "scan.cu",
-        "group.chunk_max[at.id.row * group.chunks() + at.chunk] = largest",
-        "group.chunk_max[at.id.row * group.chunks()] = largest",
+        "group.chunk_max[at.id.row * group.chunks() + at.chunk] = chunk_max",
+        "group.chunk_max[at.id.row * group.chunks()] = chunk_max",
     ),
     Mutation(
-        "a contracted product",
-        "draw.cuh",
-        "const float y = quotient(row.at(token), temperature);",
-        "const float y = row.at(token) * temperature.reciprocal;",
+        "a product for a quotient",
+        "filter.cu",
+        "x[j] = quotient_of_ordinary(x[j], by.value, by.reciprocal);",
+        "x[j] *= by.reciprocal;",
     ),
     Mutation(
         "the residual of the wrong position",
@@ -100,12 +100,15 @@ def calls():
     x, ties = rows("normal", 2, 4097), rows("ties", 2, 999)
     seen = {"repetition_penalty": 1.3, "prev_tokens": history(2, 12, 4097)}
     target, draft, tokens = round_of(3, 2, 999)
+    quota, share = rows_at_the_quota()
     return {
         "draw": lambda p: p.sample(x, seed=1, temperature=0.7),
         "nucleus": lambda p: p.sample(x, seed=1, top_p=0.5),
         "chain": lambda p: p.sample(x, seed=1, **FILTERS["chain"]),
+        "kept": lambda p: p.filter_logits(x, **FILTERS["chain"]),
         "history": lambda p: p.filter_logits(x, **seen),
         "cut": lambda p: p.filter_logits(ties, top_p=0.5),
+        "unit": lambda p: p.filter_logits(quota, top_p=share),
         "flat": lambda p: p.filter_logits(rows("constant", 1, 4097), top_p=0.5),
         "verify": lambda p: p.verify(target, draft, tokens, seed=3)[1],
         "greedy": lambda p: p.verify_greedy(target, tokens)[1],

@@ -3,10 +3,13 @@
 accepted lengths; by either algorithm, whatever the schedule, layout and batch order."""
 
 import itertools
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, history, rows, same_bits
+from oracle import oracle
 
 ALGORITHMS = ["select", "sort"]
 SMALL = [1, 2, 31, 999, 1024, 4097]
@@ -82,6 +85,24 @@ def test_any_number_of_candidates_is_right(sdo, emulated, top_k):
         x = rows(family, 1, 4097)
         for more in ({}, {"top_p": 0.9}, {"top_p": 0.6, "min_p": 0.3}):
             assert_same_row_ops(sdo, emulated, x, "select", top_k=top_k, **more)
+
+
+def rows_at_the_quota():
+    """Rows, and a top_p for each whose quota is, to the unit, the mass of the row's first six."""
+    made, shares = np.zeros((8, 40), np.float32), []
+    for i, row in enumerate(made):
+        row[1:] = -1 - i / 50 - 0.37 * np.arange(39)
+        mass = [int(m) for m in oracle.masses(row, 1.0)]
+        shares.append(float(Fraction(2 * sum(mass[:6]) - 1, 2 * sum(mass))))
+    return torch.from_numpy(made), torch.tensor(shares, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_top_p_counts_mass_to_the_unit(sdo, emulated, algorithm):
+    x, top_p = rows_at_the_quota()
+    kept = emulated.package.filter_logits(x, top_p=top_p, algorithm=algorithm) > -INF
+    assert kept[:, :6].all() and not kept[:, 6:].any()
+    assert_same_row_ops(sdo, emulated, x, algorithm, top_p=top_p)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
