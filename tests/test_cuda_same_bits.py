@@ -326,3 +326,22 @@ def test_no_schedule_changes_a_token(sdo, emulated, vocab):
         emulated.configure(schedule)
         i = schedule % len(calls)
         assert torch.equal(calls[i](emulated.package), wanted[i]), (schedule, i)
+
+
+# ---- Other GPUs ----
+
+
+def test_the_code_for_hopper_gives_the_same(sdo, emulated):
+    """The tests above run what nvcc made for 8.0, which serves 8.6 and 8.9 too."""
+    from cuda_emulator import library
+
+    hopper = library.load("9.0")
+    for name, arguments in FILTERS.items():
+        x = rows("normal", 2, 4097, torch.bfloat16 if name == "chain" else torch.float32)
+        algorithm = "sort" if name in ("chain", "off") else "select"
+        assert_same_row_ops(sdo, hopper, x, algorithm, **with_history(arguments, 2, 4097))
+    target, draft, tokens = round_of(3, 3, 999)
+    for rule in ("token", "token, filtered", "greedy"):
+        assert_same_verification(sdo, hopper, "select", target, draft, tokens, **RULES[rule])
+    coupled = RULES["coupled, filtered"]
+    assert_same_verification(sdo, hopper, "select", target, None, tokens, **coupled)
