@@ -7,7 +7,6 @@
 
 #include "cuda/finish.cuh"
 #include "cuda/plan.cuh"
-#include "cuda/segmented_sort.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -26,16 +25,23 @@ __global__ void __launch_bounds__(kRowThreads, 1)
   sample_row(p.group, id, filter, place_of(p.noise, id), scratch, p.token + id.row);
 }
 
-RowGroup new_sample_group(const Logits& logits, int64_t sequences, int64_t positions,
-                          const FilterSet& filter, const Tokens& drafted, Arena& arena) {
-  RowGroup group = new_group(logits, sequences, positions, filter, drafted, arena);
-  if (may_draw_from_all(filter, logits.vocab)) add_chunk_winners(group, arena);
-  if (may_ask_afterwards(filter, logits.vocab)) add_winner_masses(group, arena);
-  return group;
+SamplePlan plan_sample(const Logits& logits, int64_t sequences, int64_t positions,
+                       const FilterSet& filter, const Tokens& drafted, Algorithm algorithm,
+                       Arena& arena) {
+  SamplePlan plan{new_group(logits, sequences, positions, filter, drafted, arena), {}};
+  if (choose(algorithm) == Algorithm::kSort) {
+    plan.sort = new_sort_space(plan.group, arena);
+    return plan;
+  }
+  if (may_draw_from_all(filter, logits.vocab)) add_chunk_winners(plan.group, arena);
+  if (may_ask_afterwards(filter, logits.vocab)) add_winner_masses(plan.group, arena);
+  return plan;
 }
 
-cudaError_t sample_rows(const RowGroup& group, const Noise& noise, int64_t* token,
+cudaError_t sample_rows(const SamplePlan& plan, const Noise& noise, int64_t* token,
                         cudaStream_t stream) {
+  const RowGroup& group = plan.group;
+  if (plan.sort.slice) return sample_sorted(group, plan.sort, noise, token, stream);
   RETURN_IF_FAILED(scan({group, {}, noise}, stream));
   if (group.chunk_before) RETURN_IF_FAILED(sum_masses({group, {}, MassOf::kWinner}, stream));
   return launch(sample_kernel, rows_of(group), kRowThreads, stream,
@@ -44,38 +50,22 @@ cudaError_t sample_rows(const RowGroup& group, const Noise& noise, int64_t* toke
 
 namespace {
 
-struct Plan {
-  RowGroup group;
-  SortSpace sort;
-  size_t bytes;
-};
-
-Plan plan(const SampleParams& p, int64_t rows, Algorithm algorithm, void* workspace) {
-  Arena arena(workspace);
-  Plan plan{};
-  if (choose(algorithm) == Algorithm::kSort) {
-    plan.group = new_group(p.logits, rows, 1, p.filter, {}, arena);
-    plan.sort = new_sort_space(plan.group, arena);
-  } else {
-    plan.group = new_sample_group(p.logits, rows, 1, p.filter, {}, arena);
-  }
-  plan.bytes = arena.bytes();
-  return plan;
+SamplePlan plan(const SampleParams& p, int64_t rows, Algorithm algorithm, Arena& arena) {
+  return plan_sample(p.logits, rows, 1, p.filter, {}, algorithm, arena);
 }
 
 }  // namespace
 
 size_t sample_workspace(const SampleParams& params, int64_t rows, Algorithm algorithm) {
-  return plan(params, rows, algorithm, nullptr).bytes;
+  Arena arena(nullptr);
+  plan(params, rows, algorithm, arena);
+  return arena.bytes();
 }
 
 cudaError_t sample(const SampleParams& params, int64_t rows, Algorithm algorithm, void* workspace,
                    cudaStream_t stream) {
-  const Plan made = plan(params, rows, algorithm, workspace);
-  if (choose(algorithm) == Algorithm::kSort) {
-    return sample_sorted(made.group, made.sort, params.noise, params.token, stream);
-  }
-  return sample_rows(made.group, params.noise, params.token, stream);
+  Arena arena(workspace);
+  return sample_rows(plan(params, rows, algorithm, arena), params.noise, params.token, stream);
 }
 
 }  // namespace cuda

@@ -42,9 +42,8 @@ __global__ void __launch_bounds__(kThreads) follow_kernel(const __grid_constant_
 namespace {
 
 struct Plan {
-  RowGroup coupled;  // of the coupled rule, with its tokens
+  SamplePlan coupled;  // of the coupled rule, with its tokens
   int64_t* token;
-  SortSpace sort;
   CutPlan target, draft;  // of the token rule
   Wide* tile_weight;
   size_t bytes;
@@ -62,12 +61,7 @@ Plan plan(const VerifyParams& p, int64_t rows, Algorithm algorithm, void* worksp
   Plan plan{};
   const int64_t positions = p.drafted.length + 1;
   if (p.rule == Rule::kCoupled) {
-    if (choose(algorithm) == Algorithm::kSort) {
-      plan.coupled = new_group(p.target, rows, positions, p.filter, p.drafted, arena);
-      plan.sort = new_sort_space(plan.coupled, arena);
-    } else {
-      plan.coupled = new_sample_group(p.target, rows, positions, p.filter, p.drafted, arena);
-    }
+    plan.coupled = plan_sample(p.target, rows, positions, p.filter, p.drafted, algorithm, arena);
     plan.token = arena.take<int64_t>(rows * positions);
   } else {
     plan.target = plan_law(p.target, rows, positions, p, algorithm, arena);
@@ -82,11 +76,8 @@ Plan plan(const VerifyParams& p, int64_t rows, Algorithm algorithm, void* worksp
   return plan;
 }
 
-cudaError_t follow(const VerifyParams& p, int64_t rows, Algorithm algorithm, const Plan& plan,
-                   cudaStream_t stream) {
-  RETURN_IF_FAILED(choose(algorithm) == Algorithm::kSort
-                       ? sample_sorted(plan.coupled, plan.sort, p.noise, plan.token, stream)
-                       : sample_rows(plan.coupled, p.noise, plan.token, stream));
+cudaError_t follow(const VerifyParams& p, int64_t rows, const Plan& plan, cudaStream_t stream) {
+  RETURN_IF_FAILED(sample_rows(plan.coupled, p.noise, plan.token, stream));
   const Grid grid{(rows + kThreads - 1) / kThreads, 1, 1};
   return launch(follow_kernel, grid, kThreads, stream,
                 FollowParams{plan.token, p.drafted, rows, p.accept_length, p.out});
@@ -122,7 +113,7 @@ size_t verify_workspace(const VerifyParams& params, int64_t rows, Algorithm algo
 cudaError_t verify(const VerifyParams& params, int64_t rows, Algorithm algorithm, void* workspace,
                    cudaStream_t stream) {
   const Plan made = plan(params, rows, algorithm, workspace);
-  if (params.rule == Rule::kCoupled) return follow(params, rows, algorithm, made, stream);
+  if (params.rule == Rule::kCoupled) return follow(params, rows, made, stream);
   return by_ratio(params, made, stream);
 }
 
