@@ -8,6 +8,7 @@
 #   DEMO_ARGS=...     e.g. "--temperature 0.8 --top-p 0.95 --seed 7"
 #   SPEC_DECODE_OPS_CUDA=0|1  build for CUDA never, or always; else where nvcc and a CUDA torch are
 #   TEST_ARGS=...     passed to pytest, e.g. "-k verify"
+#   LAW_ARGS=...      what to judge, see tests/spec_law/README.md
 #   BENCH_ARGS=...    e.g. "--vocab 151936 --threads 2"
 
 PYTHON ?= python3
@@ -23,7 +24,7 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda kernel cuda cuda-report gpu-check bench law lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
@@ -55,6 +56,10 @@ gpu-check: $(DONE)/tests
 
 bench: kernel $(DONE)/tests
 	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)
+
+# Is a verifier biased, where, and on which smallest model? LAW_ARGS=package, LAW_ARGS=mine.py:verify
+law: $(DONE)/package
+	PYTHONPATH=tests $(BIN)/python -m spec_law $(LAW_ARGS)
 
 lint: lint-python lint-cpp layering
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled ops take the branch of the enumerated rule (law.py) on both sides of every decision.
+"""The compiled ops take the branch of the exact rule on both sides of every decision.
 
 A decision compares a 64-bit word w, the fraction w / 2^64, with a rational: for an accept test the
-threshold p(t) / q(t), for a draw the running sums of its weights. Each is probed at the first word
-on its far side and at the last one before it.
+threshold p(t) / q(t), for a draw the running sums of its weights. Running the rule in fractions
+(spec_law) gives every branch with the box of uniforms that leads there; each of its sides is probed
+at the last word before it and the first one on its far side.
 """
 
 import math
 from fractions import Fraction as F
-from itertools import accumulate, product
+from itertools import product
 
-import law
 import pytest
 import torch
-from law import TOKEN_RULE
 from oracle import oracle
+from spec_law import biased, paths
+from spec_law.rules import token_rule
 
 WORDS = 2**64
 INF = math.inf
@@ -25,52 +26,34 @@ def first_word_at(boundary):
     return math.ceil(boundary * WORDS)
 
 
-def sides(boundary):
-    word = first_word_at(boundary)
-    return {min(max(w, 0), WORDS - 1) for w in (word - 1, word)}
+def probes(rule, p_rows, q_rows, tokens):
+    """Words [k+1] at both ends of each side of the box of each branch."""
+    uniforms = range(len(tokens) + 1)
+
+    def branch(noise):
+        return rule(p_rows, q_rows, tokens, [noise(i) for i in uniforms])
+
+    for _, _, boxes in paths(branch):
+        ends = []
+        for i in uniforms:
+            low, high = boxes.get(i, (0, 1))
+            ends.append((first_word_at(low), first_word_at(high) - 1))
+        if any(first > last for first, last in ends):
+            continue  # thinner than a word
+        yield [first for first, _ in ends]
+        for i in uniforms:
+            yield [last if i == j else first for j, (first, last) in enumerate(ends)]
 
 
-def draw_words(weights):
-    total = sum(weights)
-    words = {0, WORDS - 1}
-    for running in accumulate(weights):
-        words |= sides(F(running) / total) if total else set()
-    return sorted(words)
+def ruled(rule, p_rows, q_rows, tokens, uniforms):
+    return rule(p_rows, q_rows or [None] * len(tokens), tokens, uniforms)
 
 
-def probes(p_rows, q_rows, tokens):
-    """Words [k+1] that reach each decision of a round with these draft tokens, from both sides."""
-    k = len(tokens)
-    for i, (p, q, t) in enumerate(zip(p_rows, q_rows, tokens)):
-        threshold = TOKEN_RULE.threshold(p, q, t)
-        if threshold is None:
-            for word in draw_words(p):
-                yield [*[0] * k, word]
-            return
-        for accept_word in sides(threshold):
-            rejected = F(accept_word, WORDS) >= threshold
-            for word in draw_words(TOKEN_RULE.residual(p, q, t)) if rejected else [0]:
-                yield [*[0] * i, accept_word, *[0] * (k - i - 1), word]
-        if not p[t]:
-            return
-    for word in draw_words(p_rows[k]):
-        yield [*[0] * k, word]
-
-
-def expected(p_rows, q_rows, tokens, words):
-    return law.play(TOKEN_RULE, p_rows, q_rows, tokens, [F(w, WORDS) for w in words])
-
-
-def one_hot(t, vocab):
-    return tuple(F(s == t) for s in range(vocab))
-
-
-def every_round(p_rows, q_rows, vocab, k):
-    """(tokens, words) for all drafts, ended early ones among them."""
+def every_round(rule, p_rows, q_rows, vocab, k):
+    """(tokens, words, what the rule makes of them) for all drafts, ended early ones among them."""
     for tokens in product(range(-1, vocab), repeat=k):
-        rows = q_rows or [one_hot(t, vocab) for t in tokens]
-        for words in probes(p_rows, rows, tokens):
-            yield tokens, words, expected(p_rows, rows, tokens, words)
+        for words in probes(rule, p_rows, q_rows or [None] * k, tokens):
+            yield tokens, words, ruled(rule, p_rows, q_rows, tokens, [F(w, WORDS) for w in words])
 
 
 # ---- verify: logits ----
@@ -99,11 +82,8 @@ def signed(word):
 LAYOUTS = [(2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (2, 3), (4, 2)]
 
 
-@pytest.mark.parametrize("draft", ["soft", "same", "deterministic"])
-@pytest.mark.parametrize("vocab, k", LAYOUTS)
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_verify_decides_as_the_rule_on_both_sides(sdo, vocab, k, draft, temperature):
-    rounds = []
+def rounds_of(rule, vocab, k, draft, temperature):
+    """(target, draft, tokens, words, what the rule makes of them)"""
     for start in range(len(LOGITS)):
         rows = [torch.tensor(LOGITS[(start + i) % len(LOGITS)][:vocab]) for i in range(2 * k + 1)]
         target, drafted = rows[: k + 1], rows[:k] if draft == "same" else rows[k + 1 :]
@@ -111,18 +91,38 @@ def test_verify_decides_as_the_rule_on_both_sides(sdo, vocab, k, draft, temperat
         q_rows = [as_law(row, temperature) for row in drafted]
         if draft == "deterministic":
             q_rows = None
-        for tokens, words, result in every_round(p_rows, q_rows, vocab, k):
-            rounds.append((torch.stack(target), torch.stack(drafted), tokens, words, result))
-    target, drafted, tokens, words, results = zip(*rounds)
+        for tokens, words, result in every_round(rule, p_rows, q_rows, vocab, k):
+            yield torch.stack(target), torch.stack(drafted), tokens, words, result
+
+
+def verified(sdo, target, drafted, tokens, words, temperature):
     accept_len, out = sdo._verify_with_words(
         torch.stack(target),
-        None if draft == "deterministic" else torch.stack(drafted),
+        drafted and torch.stack(drafted),
         torch.tensor(tokens),
         torch.tensor([[signed(w) for w in row] for row in words]),
         temperature=temperature,
     )
     last = out.gather(1, accept_len[:, None])[:, 0]
-    assert list(zip(accept_len.tolist(), last.tolist())) == list(results)
+    return list(zip(accept_len.tolist(), last.tolist()))
+
+
+@pytest.mark.parametrize("draft", ["soft", "same", "deterministic"])
+@pytest.mark.parametrize("vocab, k", LAYOUTS)
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_verify_decides_as_the_rule_on_both_sides(sdo, vocab, k, draft, temperature):
+    target, drafted, tokens, words, results = zip(
+        *rounds_of(token_rule, vocab, k, draft, temperature)
+    )
+    if draft == "deterministic":
+        drafted = None
+    assert verified(sdo, target, drafted, tokens, words, temperature) == list(results)
+
+
+@pytest.mark.parametrize("rule", biased.TOKEN)
+def test_the_sides_tell_a_rule_from_a_biased_one(sdo, rule):
+    target, drafted, tokens, words, results = zip(*rounds_of(rule, 3, 2, "soft", 1.0))
+    assert verified(sdo, target, drafted, tokens, words, 1.0) != list(results)
 
 
 # ---- accept: probabilities and float64 uniforms ----
@@ -158,8 +158,8 @@ def test_accept_decides_as_the_rule_on_both_sides(sdo, vocab, k, deterministic, 
         for row, laws in [(row, p_rows) for row in target] + [(row, q_rows) for row in draft]:
             weights, total = oracle.probability_weights(row, normalized)
             laws.append(tuple(F(w, total or 1) for w in weights))
-        for tokens, words, _ in every_round(p_rows, None if deterministic else q_rows, vocab, k):
-            rows_q = [one_hot(t, vocab) for t in tokens] if deterministic else q_rows
+        told = None if deterministic else q_rows
+        for tokens, words, _ in every_round(token_rule, p_rows, told, vocab, k):
             for side in (0, 1):
                 uniforms = [on_the_grid(w)[side] if w else F(0) for w in words]
                 assert accept(
@@ -168,4 +168,4 @@ def test_accept_decides_as_the_rule_on_both_sides(sdo, vocab, k, deterministic, 
                     torch.tensor(tokens),
                     torch.tensor([float(u) for u in uniforms], dtype=torch.float64),
                     normalized=normalized,
-                ) == law.play(TOKEN_RULE, p_rows, rows_q, tokens, uniforms)
+                ) == ruled(token_rule, p_rows, told, tokens, uniforms)

@@ -1,224 +1,200 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules emit exactly the target's law, over several rounds; the rules others shipped do not."""
+"""The rules emit exactly the target's law, over several rounds, by enumeration in fractions."""
 
-from collections import Counter
 from fractions import Fraction as F
 
-import law
 import pytest
-from law import TOKEN_RULE, Rule, deterministic, independent, inverse
+from spec_law import Setup, distance, laws, mean_accepted, paths
+from spec_law.models import constant, padded, sampled, sure, table
+from spec_law.rules import block_rule, coupled_rule, joint_ratios, token_rule
 
-# Rows in twelfths, zeros included, so that noise of 12 cells is exact for all of them.
+RULES = [token_rule, block_rule]
+
+# Zeros and certain tokens included.
 TARGET_ROWS = {
     2: [(4, 8), (12, 0), (9, 3)],
     3: [(6, 4, 2), (0, 8, 4), (3, 0, 9), (4, 4, 4)],
     4: [(6, 3, 3, 0), (1, 2, 4, 5), (0, 0, 12, 0)],
 }
 DRAFT_ROWS = {
-    2: [(8, 4), (6, 6), (0, 12)],
-    3: [(2, 4, 6), (4, 8, 0), (12, 0, 0), (5, 4, 3)],
+    2: [(8, 4), (6, 6), (0, 12), (5, 7)],
+    3: [(2, 4, 6), (4, 8, 0), (12, 0, 0)],
     4: [(3, 3, 3, 3), (0, 6, 6, 0), (5, 4, 2, 1)],
 }
 
 
-def model(rows):
-    """A model whose row depends on all of the prefix."""
-    rows = [tuple(F(w, 12) for w in row) for row in rows]
-    return lambda prefix: rows[(sum((i + 2) * (t + 1) for i, t in enumerate(prefix))) % len(rows)]
-
-
 def models(vocab):
-    return model(TARGET_ROWS[vocab]), model(DRAFT_ROWS[vocab])
+    """Rows that depend on all of the prefix, and all of the prefix that they depend on."""
+    target, model = table(TARGET_ROWS[vocab]), table(DRAFT_ROWS[vocab])
+    return target, model, lambda prefix: (target.state(prefix), model.state(prefix))
 
 
-def fixed(*row):
-    return lambda prefix: row
+def contexts(context, vocab):
+    """A prefix for each state of both models."""
+    found, frontier = {}, [()]
+    while frontier:
+        prefix = frontier.pop(0)
+        if context(prefix) not in found:
+            found[context(prefix)] = prefix
+            frontier += [(*prefix, t) for t in range(vocab)]
+    return list(found.values())
 
 
-def distance(target, drafts, rule, length):
-    stream = law.stream_law(target, drafts, rule, length)
-    assert sum(stream.values()) == 1
-    return law.total_variation(stream, law.plain_law(target, length))
+def drafts_of(model, vocab, k):
+    """Drafts of each kind, which depend on the same as the model."""
+
+    def certain(prefix):
+        return model.state(prefix) % vocab
+
+    def goes_on(prefix, tokens):
+        return len(tokens) < 2 * model.state(prefix) % (k + 1)
+
+    def stops_behind_token_1(prefix, tokens):
+        return len(tokens) < k and not (tokens and tokens[-1][0] == 1)
+
+    narrow = table([[*row[:-2], row[-2] + row[-1]] for row in DRAFT_ROWS[vocab]])
+    return {
+        "sampled": sampled(model, k),
+        "one-hot": sure(certain, k, vocab),
+        "told no law": sure(certain, k),
+        "ragged": sampled(model, goes_on),
+        "padded": padded(sampled(model, goes_on), k),
+        "stopping": sampled(model, stops_behind_token_1),
+        "narrow": sampled(narrow, k),
+    }
 
 
-CASES = [(vocab, k) for vocab in (2, 3, 4) for k in (0, 1, 2, 3)]
+DRAFTS = list(drafts_of(None, 2, 1))
 
 
-# One token more than a round can emit takes at least two rounds.
-@pytest.mark.parametrize("vocab, k", CASES)
-def test_the_token_rule_preserves_the_target_law_over_rounds(vocab, k):
-    target, draft = models(vocab)
-    assert distance(target, independent(draft, k), TOKEN_RULE, k + 2) == 0
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize("vocab, k", [(v, k) for v in (2, 3, 4) for k in (0, 1, 2, 3, 4)])
+@pytest.mark.parametrize("rule", RULES)
+def test_any_number_of_rounds_preserves_the_target_law(rule, vocab, k, draft):
+    """One round, completed by plain sampling, is plain sampling, whatever came before it: so are
+    any number of rounds."""
+    target, model, context = models(vocab)
+    setup = Setup(target, drafts_of(model, vocab, k)[draft], rule)
+    prefixes = contexts(context, vocab)
+    # 4 drafts of 4 tokens have 256 draws a prefix.
+    for prefix in prefixes[:3] if (vocab, k) == (4, 4) else prefixes:
+        assert laws.distance_of_a_round(setup, prefix, k + 1) == 0
 
 
-@pytest.mark.parametrize("vocab, k", CASES)
-def test_a_deterministic_draft_preserves_the_target_law(vocab, k):
-    target, _ = models(vocab)
-    drafts = deterministic(lambda prefix: (sum(prefix) + len(prefix)) % vocab, vocab, k)
-    assert distance(target, drafts, TOKEN_RULE, k + 2) == 0
+# Three rounds, or two where there would be too many streams; a round emits up to k + 1 tokens.
+LENGTHS = {(2, 1): 5, (2, 2): 7, (2, 3): 9, (2, 4): 11, (3, 1): 5, (3, 2): 7, (3, 3): 5, (4, 2): 5}
+
+
+@pytest.mark.parametrize("draft", ["sampled", "one-hot", "padded", "stopping"])
+@pytest.mark.parametrize("vocab, k", LENGTHS)
+@pytest.mark.parametrize("rule", RULES)
+def test_streams_of_two_and_three_rounds_follow_the_target(rule, vocab, k, draft):
+    target, model, context = models(vocab)
+    setup = Setup(target, drafts_of(model, vocab, k)[draft], rule, context=context)
+    law = laws.stream_law(setup, LENGTHS[vocab, k])
+    assert sum(law.values()) == 1
+    assert laws.total_variation(law, laws.plain_law(target, LENGTHS[vocab, k])) == 0
+
+
+@pytest.mark.parametrize("vocab, k", [(2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (4, 1)])
+def test_coupled_streams_follow_the_target(vocab, k):
+    """Draft and verifier share the noise of a position, also when it is drafted again."""
+    target, model, _ = models(vocab)
+    setup = Setup(target, sampled(model, k), coupled_rule, laws.noise_of_the_position)
+    assert distance(setup, 4 if vocab < 4 else 3) == 0
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("vocab", [2, 3])
+def test_coupled_streams_are_plain_sampling_for_all_noise(vocab, k):
+    """Not only in law: cell by cell of the noise, the tokens are those that k = 0 emits."""
+    target, model, _ = models(vocab)
+    plain = Setup(target, sampled(model, 0), coupled_rule, laws.noise_of_the_position)
+    setup = plain._replace(draft=sampled(model, k))
+
+    def both(noise):
+        return laws.one_stream(setup, 4, noise), laws.one_stream(plain, 4, noise)
+
+    for (speculative, sampled_plainly), _, _ in paths(both):
+        assert speculative == sampled_plainly
+
+
+# p = (1/3, 2/3) and q = (2/3, 1/3) in every context.
+MEANS = {
+    token_rule: [F(2, 3), F(10, 9), F(38, 27), F(130, 81)],
+    block_rule: [F(2, 3), F(11, 9), F(5, 3), F(166, 81)],
+}
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("rule", RULES)
+def test_the_mean_accepted_length_is_the_published_one(rule, k):
+    target, model = constant(F(1, 3), F(2, 3)), constant(F(2, 3), F(1, 3))
+    assert mean_accepted(Setup(target, sampled(model, k), rule)) == MEANS[rule][k - 1]
 
 
 @pytest.mark.parametrize("vocab", [2, 3, 4])
-def test_a_ragged_draft_preserves_the_target_law(vocab):
-    target, draft = models(vocab)
-    drafts = independent(draft, lambda prefix: (2 * len(prefix) + sum(prefix)) % 3)
-    assert distance(target, drafts, TOKEN_RULE, 4) == 0
+def test_the_mean_accepted_length_is_the_sum_of_products_of_overlaps(vocab):
+    """Of the token rule: sum_i E[prod_{j <= i} beta_j], the draft's tokens drawn as they stand
+    accepted, beta_j the overlap sum_x min(p_j, q_j) there."""
+    target, model, context = models(vocab)
+
+    def expected(prefix, k):
+        if not k:
+            return 0
+        both = list(map(min, target(prefix), model(prefix)))
+        return sum(
+            chance * (1 + expected((*prefix, t), k - 1)) for t, chance in enumerate(both) if chance
+        )
+
+    for prefix in contexts(context, vocab):
+        setup = Setup(target, sampled(model, 3), token_rule)
+        assert mean_accepted(setup, prefix) == expected(prefix, 3)
 
 
-@pytest.mark.parametrize("vocab", [3, 4])
-def test_a_narrow_draft_vocabulary_preserves_the_target_law(vocab):
-    target, _ = models(vocab)
-    _, draft = models(vocab - 1)
-    assert distance(target, independent(draft, 2), TOKEN_RULE, 4) == 0
+@pytest.mark.parametrize("vocab, k", [(2, 4), (3, 3), (4, 2)])
+def test_the_block_rule_accepts_a_draft_with_its_joint_ratio(vocab, k):
+    """P(all k accepted | tokens) = rho_k, and never less is accepted than by the token rule."""
+    target, model, context = models(vocab)
+    gained = 0
+    for prefix in contexts(context, vocab):
+        block, token = (Setup(target, sampled(model, k), rule) for rule in (block_rule, token_rule))
+        gained += mean_accepted(block, prefix) - mean_accepted(token, prefix)
+        assert mean_accepted(block, prefix) >= mean_accepted(token, prefix)
+        for draft in laws.drafts_of(block, prefix):
+            rows = laws.rows_of(block, prefix, draft)
+            rho = joint_ratios(rows[0], rows[1], rows[2])[-1]
+            verdicts = laws.verdicts(block_rule, *rows)
+            assert sum(chance for (n, _), chance in verdicts.items() if n == k) == rho
+    assert gained > 0
+
+
+@pytest.mark.parametrize("vocab", [2, 3])
+def test_for_one_draft_or_a_certain_one_block_and_token_rule_are_one_law(vocab):
+    target, model, context = models(vocab)
+    for draft in (sampled(model, 1), drafts_of(model, vocab, 3)["one-hot"]):
+        for prefix in contexts(context, vocab):
+            block, token = (Setup(target, draft, rule) for rule in RULES)
+            assert laws.round_law(block, prefix) == laws.round_law(token, prefix)
+
+
+def test_draft_noise_used_again_is_exact_for_the_token_rule_alone():
+    target, model = constant(F(1, 3), F(2, 3)), constant(F(2, 3), F(1, 3))
+    setup = Setup(target, sampled(model, 2), token_rule, laws.draft_noise_used_again)
+    assert distance(setup, 3) == 0
+    assert distance(setup._replace(verify=block_rule), 3) == F(7, 108)
+    assert distance(setup._replace(verify=block_rule, key=None), 3) == 0
+
+
+def test_draft_noise_used_again_is_exact_for_the_token_rule_in_context():
+    target, model, _ = models(3)
+    setup = Setup(target, sampled(model, 2), token_rule, laws.draft_noise_used_again)
+    assert distance(setup, 4) == 0
 
 
 def test_a_token_that_its_own_law_excludes_ends_the_draft():
     """It is not an event of the draft's law; drawing from p keeps the law whatever it was."""
-    target, _ = models(3)
+    target, _, _ = models(3)
     q = (F(1, 2), F(1, 2), F(0))
-    assert distance(target, lambda prefix: [(F(1), [(2, q)])], TOKEN_RULE, 3) == 0
-
-
-def test_draft_noise_used_again_keeps_the_token_rule_exact():
-    """Drafts from noise keyed by absolute position, also when a position is drafted again."""
-    (target, draft), k, length, cells = models(3), 2, 3, 12
-
-    def drafts_with(noise):
-        def drafts(prefix):
-            tokens = []
-            for i in range(k):
-                q = draft((*prefix, *(t for t, _ in tokens)))
-                tokens.append((inverse(q, noise[len(prefix) + i], cells), q))
-            return [(F(1), tokens)]
-
-        return drafts
-
-    stream, count = Counter(), 0
-    for noise in law.every_noise(cells, length):
-        stream.update(law.stream_law(target, drafts_with((*noise, 0, 0)), TOKEN_RULE, length))
-        count += 1
-    average = {tokens: weight / count for tokens, weight in stream.items()}
-    assert law.total_variation(average, law.plain_law(target, length)) == 0
-
-
-@pytest.mark.parametrize("k, mean", [(1, F(2, 3)), (2, F(10, 9)), (3, F(38, 27)), (4, F(130, 81))])
-def test_the_mean_accepted_length_is_the_published_one(k, mean):
-    target, draft = fixed(F(1, 3), F(2, 3)), fixed(F(2, 3), F(1, 3))
-    assert law.mean_accepted(target, independent(draft, k), TOKEN_RULE) == mean
-
-
-@pytest.mark.parametrize("vocab", [2, 3, 4])
-def test_acceptance_is_the_overlap_of_the_laws(vocab):
-    """P(at least i accepted) = E[prod of sum_x min(p, q)]; for one draft, the overlap itself."""
-    target, draft = models(vocab)
-    for prefix in [(), (0,), (1,), (1, 0)]:
-        overlap = sum(map(min, target(prefix), draft(prefix)))
-        assert law.mean_accepted(target, independent(draft, 1), TOKEN_RULE, prefix) == overlap
-
-
-# ---- The coupled rule ----
-
-
-def coupled_streams(vocab, k, length, **noise_of):
-    target, draft = models(vocab)
-    for noise in law.every_noise(12, length):
-        longer = (*noise, *[5] * k)
-
-        def drafts(prefix, longer=longer):
-            tokens = []
-            for i in range(k):
-                here = (*prefix, *(t for t, _ in tokens))
-                tokens.append((inverse(draft(here), longer[len(prefix) + i], 12), None))
-            return [(F(1), tokens)]
-
-        yield law.coupled_stream(target, drafts, longer, sample12, length, **noise_of)
-
-
-def sample12(p, cell):
-    return inverse(p, cell, 12)
-
-
-def law_of(streams):
-    counts = Counter(streams)
-    return {stream: F(n, sum(counts.values())) for stream, n in counts.items()}
-
-
-@pytest.mark.parametrize("vocab", [2, 3, 4])
-def test_coupled_streams_are_plain_sampling_for_every_noise_and_k(vocab):
-    plain = list(coupled_streams(vocab, 0, 3))
-    assert law.total_variation(law_of(plain), law.plain_law(models(vocab)[0], 3)) == 0
-    for k in (1, 2, 3):
-        assert list(coupled_streams(vocab, k, 3)) == plain
-
-
-def test_coupled_noise_keyed_by_the_place_in_the_round_is_caught():
-    streams = coupled_streams(3, 1, 3, noise_of=lambda start, i: i)
-    assert law.total_variation(law_of(streams), law.plain_law(models(3)[0], 3)) > F(1, 10)
-
-
-# ---- Rules that others shipped, by PITFALLS' kinds: enumeration sees each of them ----
-
-
-def subtract_only_the_draft_token(p, q, t):
-    return [max(a - b, 0) if s == t else a for s, (a, b) in enumerate(zip(p, q))]
-
-
-def subtract_by_rank(p, q, t):
-    """Lists of the possible tokens, matched entry by entry as if they named the same tokens."""
-    residual = [F(0)] * len(p)
-    drafts = [b for b in q if b] + [F(0)] * len(p)
-    for s, b in zip([s for s in range(len(p)) if p[s]], drafts):
-        residual[s] = max(p[s] - b, 0)
-    return residual if any(residual) else list(p)
-
-
-def subtract_nothing(p, q, t):
-    return list(p)
-
-
-def impossible_is_accepted(p, q, t):
-    return p[t] / q[t] if q[t] else F(1)
-
-
-@pytest.mark.parametrize("residual", [subtract_only_the_draft_token, subtract_nothing])
-def test_a_wrong_residual_is_caught(residual):
-    target, draft = models(3)
-    rule = TOKEN_RULE._replace(residual=residual)
-    assert distance(target, independent(draft, 2), rule, 2) > F(1, 20)
-
-
-def test_a_residual_aligned_by_rank_emits_the_wrong_law():
-    target = fixed(F(5, 10), F(3, 10), F(2, 10), F(0))
-    draft = fixed(F(0), F(2, 10), F(3, 10), F(5, 10))
-    rule = TOKEN_RULE._replace(residual=subtract_by_rank)
-    emitted = law.stream_law(target, independent(draft, 1), rule, 1)
-    assert emitted == {(0,): F(6, 10), (1,): F(2, 10), (2,): F(2, 10)}
-
-
-def test_accepting_a_token_outside_its_law_is_caught():
-    target, q = fixed(F(1, 2), F(1, 4), F(1, 4)), (F(1, 2), F(1, 2), F(0))
-    rule = Rule(impossible_is_accepted, law.difference)
-    assert distance(target, lambda prefix: [(F(1), [(2, q)])], rule, 1) == F(3, 4)
-
-
-def test_a_filtered_draft_scored_by_its_raw_law_is_caught():
-    target, raw = fixed(F(1, 2), F(1, 3), F(1, 6)), (F(1, 2), F(1, 4), F(1, 4))
-    drawn = (F(2, 3), F(1, 3), F(0))
-    drafts = lambda prefix: [(drawn[t], [(t, raw)]) for t in (0, 1)]  # noqa: E731
-    assert distance(target, drafts, TOKEN_RULE, 1) == F(1, 6)
-
-
-def test_an_argmax_draft_scored_by_its_soft_law_is_caught():
-    soft = (F(51, 100), F(49, 100))
-    target = fixed(*soft)
-    assert distance(target, lambda prefix: [(F(1), [(0, soft)])], TOKEN_RULE, 1) == F(49, 100)
-    hard = (F(1), F(0))
-    assert distance(target, lambda prefix: [(F(1), [(0, hard)])], TOKEN_RULE, 1) == 0
-
-
-def test_drafts_of_one_round_that_share_their_noise_are_caught():
-    target, draft = fixed(F(1, 3), F(2, 3)), fixed(F(1, 2), F(1, 2))
-    q = draft(())
-    drafts = lambda prefix: [(F(1, 2), [(t, q), (t, q)]) for t in (0, 1)]  # noqa: E731
-    assert distance(target, drafts, TOKEN_RULE, 2) == F(5, 18)
-    assert distance(target, independent(draft, 2), TOKEN_RULE, 2) == 0
+    for rule in RULES:
+        assert distance(Setup(target, lambda prefix, noise: [(2, q)], rule), 3) == 0
