@@ -233,7 +233,7 @@ def test_an_impossible_token_at_the_ends_of_u_is_found(sdo):
 
 # ---- Verifiers that draw their own numbers: a false alarm has chance 1e-6 at most ----
 
-DRAWS = 5000
+DRAWS = 3000
 
 
 def with_own_numbers(rule):
