@@ -137,7 +137,7 @@ def test_a_thousand_random_cases_are_plain_sampling_token_for_token(sdo, hundred
     check(sdo, range(100 * hundred, 100 * (hundred + 1)))
 
 
-@pytest.mark.slow
+@pytest.mark.stats
 def test_ten_thousand_more_are(sdo):
     check(sdo, range(1000, 11_000))
 
