@@ -62,24 +62,46 @@ def draw(weights, u):
     return int(token) if running[-1] > 0 else -1
 
 
-def accept(target_probs, draft_probs, draft_tokens, uniforms):
-    """Speculative sampling of one sequence: (number accepted, the token that follows them).
-
-    target_probs [K+1, V], draft_probs [K, V] or None, draft_tokens [K], uniforms [K+1] in [0, 1).
-    """
+def laws(target_probs, draft_probs, draft_tokens):
+    """Normalised rows, and how many draft tokens there are before one that is -1 or has q = 0."""
     vocab = target_probs.shape[-1]
     if draft_probs is None:
         ids = torch.arange(vocab, device=target_probs.device)
         draft_probs = (draft_tokens[:, None] == ids).to(target_probs.dtype)
     p = target_probs / target_probs.sum(-1, keepdim=True)
     q = draft_probs / draft_probs.sum(-1, keepdim=True)
-    for i, t in enumerate(draft_tokens.tolist()):
-        if not 0 <= t < vocab or q[i, t] == 0:
-            return i, draw(p[i], uniforms[-1])
+    tokens = draft_tokens.tolist()
+    drafted = [0 <= t < vocab and q[i, t] > 0 for i, t in enumerate(tokens)]
+    return p, q, [*drafted, False].index(False)
+
+
+def accept(target_probs, draft_probs, draft_tokens, uniforms):
+    """Speculative sampling of one sequence: (number accepted, the token that follows them).
+
+    target_probs [K+1, V], draft_probs [K, V] or None, draft_tokens [K], uniforms [K+1] in [0, 1).
+    """
+    p, q, k = laws(target_probs, draft_probs, draft_tokens)
+    for i, t in enumerate(draft_tokens.tolist()[:k]):
         if uniforms[i] * q[i, t] >= p[i, t]:
             residual = (p[i] - q[i]).clamp(min=0)
             return i, draw(residual if residual.any() else p[i], uniforms[-1])
-    return len(draft_tokens), draw(p[-1], uniforms[-1])
+    return k, draw(p[k], uniforms[-1])
+
+
+def accept_block(target_probs, draft_probs, draft_tokens, uniforms):
+    """The same by block verification (Sun et al. 2024): the last of k tests to pass, not the one
+    before the first to fail, says how many tokens stand."""
+    p, q, k = laws(target_probs, draft_probs, draft_tokens)
+    joint = [1.0]  # the chance that the first i tokens stand
+    for i, t in enumerate(draft_tokens.tolist()[:k]):
+        joint.append(min(1.0, joint[i] * float(p[i, t] / q[i, t])))
+    if k == 0 or uniforms[k - 1] < joint[k]:
+        return k, draw(p[k], uniforms[-1])
+    for i in reversed(range(k)):
+        residual = (joint[i] * p[i] - q[i]).clamp(min=0)
+        mass = residual.sum()
+        if i == 0 or joint[i] == 1 or uniforms[i - 1] * (mass + 1 - joint[i]) < mass:
+            return i, draw(residual if mass > 0 else p[i], uniforms[-1])
 
 
 def verify(
