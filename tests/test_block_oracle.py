@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The block rule in integer masses, its joint ratio in 63 bits, is the rule in fractions up to the
-the last bit of a word."""
+last bit of a word."""
 
 import random
 from fractions import Fraction as F
