@@ -24,7 +24,7 @@ from spec_law.compiled import accept_of
 from spec_law.models import constant, sampled, sure, told
 from spec_law.rules import block_rule, coupled_rule, token_rule
 
-SMALL = Limits(k=2, vocab=3, states=2, denominator=4, setups=1000)
+SMALL = Limits(setups=800)
 P, Q = constant(F(1, 3), F(2, 3)), constant(F(2, 3), F(1, 3))
 
 
@@ -49,8 +49,7 @@ EXPECTED = [
 def test_the_smallest_model_and_the_branch_of_a_biased_rule_are_found(
     verify, like, apart, branch, position
 ):
-    limits = SMALL._replace(states=1, setups=5000) if apart == F(1, 32) else SMALL
-    finding = smallest(verify, ("sampled", "ragged"), limits=limits, like=like)
+    finding = smallest(verify, ("sampled", "ragged"), like=like)
     assert (finding.distance, finding.blame.branch, finding.blame.position) == (
         apart,
         branch,

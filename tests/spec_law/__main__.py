@@ -60,7 +60,7 @@ def parsed():
     parser.add_argument("--like", choices=rules.EXACT, help="the rule that it means to be")
     parser.add_argument("--drafts", nargs="+", choices=DRAFTS, default=[*DRAFTS])
     for field, default in Limits()._asdict().items():
-        parser.add_argument(f"--{field}", type=int, default=min(default, 2000))
+        parser.add_argument(f"--{field}", type=int, default=default)
     return parser.parse_args()
 
 

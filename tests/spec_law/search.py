@@ -32,7 +32,7 @@ class Limits(NamedTuple):
     vocab: int = 3
     states: int = 2
     denominator: int = 4
-    setups: int = 20_000  # tried, at most
+    setups: int = 5000  # tried, at most
 
 
 class Finding(NamedTuple):
