@@ -104,16 +104,20 @@ def test_coupled_streams_follow_the_target(vocab, k):
     assert distance(setup, 4 if vocab < 4 else 3) == 0
 
 
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("vocab", [2, 3])
-def test_coupled_streams_are_plain_sampling_for_all_noise(vocab, k):
+@pytest.mark.parametrize("k", [1, 2, 3, 4])
+@pytest.mark.parametrize("vocab, length", [(2, 5), (3, 4), (4, 4)])
+def test_coupled_streams_are_plain_sampling_for_all_noise(vocab, length, k):
     """Not only in law: cell by cell of the noise, the tokens are those that k = 0 emits."""
     target, model, _ = models(vocab)
+
+    def within_the_stream(prefix, tokens):
+        return len(tokens) < min(k, length - len(prefix))
+
     plain = Setup(target, sampled(model, 0), coupled_rule, laws.noise_of_the_position)
-    setup = plain._replace(draft=sampled(model, k))
+    setup = plain._replace(draft=sampled(model, within_the_stream))
 
     def both(noise):
-        return laws.one_stream(setup, 4, noise), laws.one_stream(plain, 4, noise)
+        return laws.one_stream(setup, length, noise), laws.one_stream(plain, length, noise)
 
     for (speculative, sampled_plainly), _, _ in paths(both):
         assert speculative == sampled_plainly
