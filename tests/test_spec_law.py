@@ -200,6 +200,11 @@ def test_the_compiled_accept_has_total_variation_0(sdo, target, model, kind):
     assert distance(setup, 3) == 0
 
 
+def test_so_has_it_on_rows_that_are_promised_to_be_normalized(sdo):
+    target, model = constant(F(1, 8), F(7, 8)), constant(F(1, 2), F(1, 2))
+    assert distance(Setup(target, sampled(model, 1), accept_of(sdo, normalized=True)), 2) == 0
+
+
 def test_the_compiled_accept_accepts_what_the_token_rule_does(sdo):
     setup = Setup(P, sampled(Q, 2), accept_of(sdo, grid=6))
     assert laws.mean_accepted(setup) == F(10, 9)

@@ -4,13 +4,13 @@
 from .boxes import Boxes, integers
 
 
-def accept_of(package, normalized=False, **options):
-    """For Setup. Rows go in as whole numbers, or with normalized=True as they are; the law is then
-    exact where float32 holds them."""
+def accept_of(package, grid=12, **arguments):
+    """For Setup; the arguments are given to `accept`. Rows go in as whole numbers, or with
+    normalized=True as they are; the law is then exact where float32 holds them."""
     import torch
 
     def row(values):
-        return list(map(float, values)) if normalized else integers(values)
+        return list(map(float, values)) if arguments.get("normalized") else integers(values)
 
     def call(p_rows, q_rows, tokens, uniforms):
         n, vocab = len(uniforms), len(p_rows[0])
@@ -25,8 +25,8 @@ def accept_of(package, normalized=False, **options):
             draft,
             torch.tensor(tokens, dtype=torch.int64).expand(n, -1),
             uniforms=torch.tensor(uniforms, dtype=torch.float64),
-            normalized=normalized,
+            **arguments,
         )
         return list(zip(accepted.tolist(), token.tolist()))
 
-    return Boxes(call, **options)
+    return Boxes(call, grid)
