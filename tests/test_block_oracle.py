@@ -9,49 +9,12 @@ from itertools import accumulate
 import pytest
 import torch
 from oracle import block, oracle
-from spec_law import Setup, distance, integers, laws, mean_accepted
+from spec_law import Setup, distance, laws, mean_accepted
 from spec_law.models import constant, padded, sampled, sure, table
 from spec_law.rules import block_rule, token_rule
+from test_boundaries import rounds_of
 
 WORDS = 2**64
-
-
-def in_integers(verify_rows, round_word=lambda word: word):
-    """For Setup: words are the uniforms times 2^64, not rounded, so that laws are exact."""
-
-    def verify(p_rows, q_rows, tokens, uniforms):
-        vocab = len(p_rows[0])
-
-        def weights(row, t):
-            row = oracle.one_hot(t, vocab)[0] if row is None else integers(row)
-            return row, sum(row)
-
-        words = [round_word(u * WORDS) for u in uniforms]
-        return verify_rows(
-            lambda i: weights(p_rows[i], 0),
-            lambda i: weights(q_rows[i], tokens[i]),
-            tokens,
-            lambda i: words[i],
-            lambda i: words[-1],
-            lambda i: words[-1],
-        )
-
-    return verify
-
-
-def draw_in_fractions(weights, word):
-    """oracle.draw for a word that is not a whole number."""
-    running, goal = 0, word * sum(weights)
-    for t, weight in enumerate(weights):
-        running += weight
-        if goal < running * WORDS:
-            return t
-    return -1
-
-
-@pytest.fixture
-def exact_draws(monkeypatch):
-    monkeypatch.setattr(block, "draw", draw_in_fractions)
 
 
 THIRDS = (constant(F(1, 3), F(2, 3)), constant(F(2, 3), F(1, 3)))
@@ -73,26 +36,24 @@ def drafts(model, vocab, k):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("target, model", [THIRDS, TABLES])
-def test_its_law_is_the_targets_up_to_the_rounding_of_the_joint_ratio(
-    exact_draws, target, model, k
-):
+def test_its_law_is_the_targets_up_to_the_rounding_of_the_joint_ratio(target, model, k):
     """Each of the k - 1 ratios is rounded by less than 2^-63."""
     for draft in drafts(model, len(target(())), k):
-        setup = Setup(target, draft, in_integers(block.verify_rows))
+        setup = Setup(target, draft, block.verifier)
         setup = setup._replace(context=lambda x: (target.state(x), model.state(x), len(x) % 6))
         assert distance(setup, k + 2) <= F((k - 1) * (k + 2), 2**63)
 
 
-def test_the_rounding_is_not_nothing(exact_draws):
+def test_the_rounding_is_not_nothing():
     target, model = TABLES
-    setup = Setup(target, sampled(model, 3), in_integers(block.verify_rows))
+    setup = Setup(target, sampled(model, 3), block.verifier)
     assert distance(setup, 4) > 0
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_where_all_joint_ratios_are_whole_its_law_is_exact(exact_draws, k):
+def test_where_all_joint_ratios_are_whole_its_law_is_exact(k):
     target, model = EIGHTHS
-    setup = Setup(target, sampled(model, k), in_integers(block.verify_rows))
+    setup = Setup(target, sampled(model, k), block.verifier)
     assert distance(setup, k + 2) == 0
     assert mean_accepted(setup) == mean_accepted(setup._replace(verify=block_rule))
 
@@ -154,6 +115,18 @@ def test_words_decide_as_fractions_do():
         )
         wanted = block_rule(p_rows, q_rows, tokens, [F(word, WORDS) for word in words])
         assert verdict(block.verify_rows, target, draft, tokens, words) == wanted
+
+
+@pytest.mark.parametrize("vocab, k, draft", [(3, 2, "soft"), (2, 3, "same"), (2, 2, "soft")])
+def test_words_on_both_sides_of_its_boundaries_decide_as_its_law_does(vocab, k, draft):
+    no_filter = oracle.Filter(1.0)
+    for target, drafted, tokens, words, wanted in rounds_of(
+        block.verifier, vocab, k, draft, no_filter.temperature
+    ):
+        masses = [[oracle.weights_of(row, no_filter) for row in rows] for rows in (target, drafted)]
+        last = lambda i, words=words: words[-1]  # noqa: E731
+        laws_ = [rows.__getitem__ for rows in masses]
+        assert block.verify_rows(*laws_, tokens, words.__getitem__, last, last) == wanted
 
 
 def test_a_draft_of_one_token_is_judged_as_by_the_token_rule_word_for_word():

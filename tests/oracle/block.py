@@ -14,9 +14,12 @@ tokens stand; then a token is drawn from W_tau, or from p_k if all stand. Masses
 totals up to 2^63, so that S and N have 190 bits at most.
 """
 
-from oracle.oracle import draw
+from fractions import Fraction
 
-ONE = 2**63
+from oracle import oracle
+from spec_law import integers, rules
+
+ONE, WORDS = 2**63, 2**64
 
 
 def next_ratio(rho, p, p_total, q, q_total):
@@ -40,7 +43,7 @@ def laws_of(target, draft, tokens):
         yield (p, p_total), (q, q_total)
 
 
-def verify_rows(target, draft, tokens, accept_word, residual_word, bonus_word):
+def verify_rows(target, draft, tokens, accept_word, residual_word, bonus_word, draw=oracle.draw):
     """As the token rule's. Test i takes the word of position i - 1, that of its last token."""
     laws = list(laws_of(target, draft, tokens))
     k, rho = len(laws), [ONE]
@@ -61,3 +64,27 @@ def verify_rows(target, draft, tokens, accept_word, residual_word, bonus_word):
         n = s + (ONE - rho[i]) * p[1] * q[1]
         if i == 0 or rho[i] == ONE or accept_word(i - 1) * n < s << 64:
             return i, draw(residual if s else p[0], residual_word(i))
+
+
+def verifier(p_rows, q_rows, tokens, uniforms):
+    """The same for spec_law: words are the uniforms times 2^64, whole or not."""
+    vocab = len(p_rows[0])
+
+    def target(i):
+        return integers(p_rows[i]), sum(integers(p_rows[i]))
+
+    def draft(i):
+        if q_rows[i] is None:
+            return oracle.one_hot(tokens[i], vocab)
+        return integers(q_rows[i]), sum(integers(q_rows[i]))
+
+    def word(i):
+        return uniforms[i] * WORDS
+
+    def last(i):
+        return word(-1)
+
+    def draw(weights, word):
+        return rules.draw(weights, word * Fraction(1, WORDS))
+
+    return verify_rows(target, draft, tokens, word, last, last, draw)
