@@ -11,9 +11,8 @@ where `wait` is what one block cannot hide: loads that need each other's results
 shuffles; and a wave is as many blocks as the card has room for. Of a block that does a whole row
 the wait is the whole of its serial work, so that only instructions beyond it count.
 
-Rows are those of `torch.randn(V) * 3`, of which top-k leaves few candidates, and of which top-p
-alone, where it has to select at all, leaves more than a block keeps: it then reads the row again at
-each step.
+Rows are those of `torch.randn(V) * 3`, of which top-k leaves few candidates, and of which few
+tokens lie near the end of top-p's nucleus.
 """
 
 import argparse
@@ -34,16 +33,16 @@ CHUNK_KB, FINISH_KB = 9, 36
 # tokens (tests/test_model.py counts again). PTX has moves that ptxas drops: its code for sm_90 has
 # 0.80 to 0.93 as many instructions in the files of these kernels.
 INSTRUCTIONS = {
-    "maxima": 14.9,
-    "draw": 48.1,
+    "maxima": 11.2,
+    "draw": 40.9,
     "penalty": 14.9,
-    "mass": 60.6,
-    "cut": 13.0,
-    "write": 66.5,
+    "mass": 40.0,
+    "bins": 75.0,
+    "write": 62.0,
 }
 TO_WIDEN = 5.2  # a 16-bit value
 WEIGHT = 228.0  # of a residual, in 128-bit integers
-VISIT = 120.0  # of one that the finish looks at in the row itself
+VISIT = 20.0  # of one that the finish looks at in the row itself
 SASS_PER_PTX = 0.9
 ISSUE = 0.6 * 4  # instructions an SM issues in a cycle, of four at most
 
@@ -125,11 +124,17 @@ def scan(rows, vocab, dtype, filters, draws):
     return pass_over_rows("scan", rows, vocab, dtype, instructions, cycles, **traffic)
 
 
-def masses(rows, vocab, dtype, cuts):
-    instructions = INSTRUCTIONS["mass"] + (INSTRUCTIONS["cut"] if cuts else 0.0)
-    cycles = 3 * L2 + 2 * BLOCK_SUM + (2 * L2 + BLOCK_BEST + 20 * DIVIDE if cuts else 0)
+def masses(rows, vocab, dtype):
+    """Of rows whose round is not ended before them."""
+    cycles = 4 * L2 + 2 * DIVIDE + 3 * BARRIER + 10 * SHUFFLE
     traffic = {"read_again": row_bytes(rows, vocab, dtype)}
-    return pass_over_rows("mass", rows, vocab, dtype, instructions, cycles, **traffic)
+    return pass_over_rows("mass", rows, vocab, dtype, INSTRUCTIONS["mass"], cycles, **traffic)
+
+
+def bins(rows, vocab, dtype):
+    cycles = 4 * L2 + 4 * DIVIDE + 3 * BARRIER + 10 * SHUFFLE + 4 * ATOMIC
+    traffic = {"read_again": row_bytes(rows, vocab, dtype)}
+    return pass_over_rows("bins", rows, vocab, dtype, INSTRUCTIONS["bins"], cycles, **traffic)
 
 
 def write(rows, vocab, dtype):
@@ -163,30 +168,32 @@ def listed_selection(vocab, filters):
     return Selection(cycles, 0)
 
 
-def unlisted_selection(vocab):
-    """Top-p alone: the candidates are listed in vain, summed, and gone through for seven digits and
-    for the draw."""
-    visits = 1 + 7 + 1
-    collect = rounds(vocab, TILE) / WARPS * (L2 + 4 * ATOMIC)
-    visit = rounds(vocab, THREADS) * (L2 + 2 * DIVIDE)
-    return Selection(collect + visits * visit + 7 * DIGIT + GUMBEL + BLOCK_BEST, visits)
+def bin_selection(vocab):
+    """Top-p alone: the tokens near the nucleus' end are listed from all tiles that reach it."""
+    collect = rounds(vocab, TILE) / WARPS * (L2 + ATOMIC)
+    return Selection(L2 + DIGIT + collect + BLOCK_SUM + 7 * (DIGIT + ATOMIC), 1)
+
+
+def draw_again(filters, rows):
+    """Top-p mostly keeps the token that was drawn; of many rows, some draw a chunk again."""
+    once = CHUNK / THREADS * (L2 + DIVIDE) + GUMBEL + BLOCK_BEST
+    return 2 * L2 + DIGIT + BLOCK_BEST + (1 - filters["top_p"] ** rows) * once
 
 
 def finish(name, rows, vocab, filters, draws):
     """A block a row."""
     start = 3 * L2 + 5 * SHUFFLE
+    visits = 0
     if "top_k" in filters:
-        selection, share = listed_selection(vocab, filters), 1.0
-    else:
-        selection, share = unlisted_selection(vocab), 1.0
-        if draws:  # top-p mostly keeps the token that was drawn; of many rows some do select
-            start += L2 + BLOCK_BEST + 2 * BLOCK_SUM
-            share = 1 - filters.get("top_p", 1.0) ** rows
-    cycles = start + share * selection.cycles
+        start += listed_selection(vocab, filters).cycles
+    elif "top_p" in filters and draws:
+        start += draw_again(filters, rows)
+    elif "top_p" in filters:
+        selection = bin_selection(vocab)
+        start, visits = start + selection.cycles, selection.visits
     # A block of a row issues about one instruction a cycle, but where it goes over all tokens.
-    small = cycles if "top_k" in filters else start
-    instructions = small + share * selection.visits * VISIT * vocab / 32
-    return Launch(name, rows, FINISH_KB, instructions, cycles, serial=True)
+    instructions = start if not visits else visits * VISIT * vocab / 32
+    return Launch(name, rows, FINISH_KB, instructions, start, serial=True)
 
 
 def judgement(sequences, vocab, dtype):
@@ -208,12 +215,14 @@ def launches(op, rows, vocab, dtype):
         every = rows * (2 * DRAFTS + 1)
         return [
             scan(every, vocab, dtype, filters, False),
-            masses(every, vocab, dtype, False),
+            masses(every, vocab, dtype),
             *judgement(rows, vocab, dtype),
         ]
+    shares_all = "top_p" in filters and "top_k" not in filters
     if op.startswith("filter_logits"):
         return [
             scan(rows, vocab, dtype, filters, False),
+            *([bins(rows, vocab, dtype)] if shares_all else []),
             finish("cut", rows, vocab, filters, False),
             write(rows, vocab, dtype),
         ]
@@ -221,8 +230,8 @@ def launches(op, rows, vocab, dtype):
         rows *= DRAFTS + 1
     from_all = "top_k" not in filters
     chain = [scan(rows, vocab, dtype, filters, from_all)]
-    if from_all and "top_p" in filters:
-        chain.append(masses(rows, vocab, dtype, True))
+    if shares_all:
+        chain.append(bins(rows, vocab, dtype))
     chain.append(finish("finish", rows, vocab, filters, True))
     if op == "verify, k=4, coupled":
         chain.append(Launch("follow", 1, CHUNK_KB, 200, 2 * DRAFTS * L2, serial=True))

@@ -35,8 +35,8 @@ MUTATIONS = [
     Mutation(
         "a dropped barrier",
         "draw.cuh",
-        "list_largest(x, list);\n  __syncthreads();",
-        "list_largest(x, list);",
+        "list_reaching(reach, x, scratch);\n  __syncthreads();",
+        "list_reaching(reach, x, scratch);",
     ),
     Mutation(
         "an index off by one",
@@ -46,7 +46,7 @@ MUTATIONS = [
     ),
     Mutation(
         "< for <= where the running sum crosses",
-        "select.cuh",
+        "reduce.cuh",
         "if (before + weight >= need) break;",
         "if (before + weight > need) break;",
     ),
@@ -58,21 +58,21 @@ MUTATIONS = [
     ),
     Mutation(
         "a float mass in a histogram",
-        "select.cuh",
-        "sum += uint64_t(scratch.high[top - i]) << 32 | scratch.low[top - i];",
-        "sum += uint64_t(float(uint64_t(scratch.high[top - i]) << 32 | scratch.low[top - i]));",
+        "reduce.cuh",
+        "return uint64_t(high[place]) << 32 | low[place];",
+        "return uint64_t(float(uint64_t(high[place]) << 32 | low[place]));",
     ),
     Mutation(
         "a lost carry",
-        "select.cuh",
-        "uint32_t(weight >> 32) + (before + low < before)",
-        "uint32_t(weight >> 32)",
+        "reduce.cuh",
+        "uint32_t(x >> 32) + (before + more < before)",
+        "uint32_t(x >> 32)",
     ),
     Mutation(
         "one block writing another's slot",
-        "scan.cu",
-        "group.chunk_max[at.id.row * group.chunks() + at.chunk] = chunk_max",
-        "group.chunk_max[at.id.row * group.chunks()] = chunk_max",
+        "row.cuh",
+        "tile < group.tiles()) of_row[tile] = mine;",
+        "tile < group.tiles()) of_row[tile % kTilesPerChunk] = mine;",
     ),
     Mutation(
         "a product for a quotient",
@@ -83,8 +83,20 @@ MUTATIONS = [
     Mutation(
         "the residual of the wrong position",
         "judge.cu",
-        "const RowId id = row_id(p.target, sequence, end.position);\n    const Law target",
-        "const RowId id = row_id(p.target, sequence, 0);\n    const Law target",
+        "const RowId id = row_id(p.rows.target, sequence, end.position);\n    const Law target",
+        "const RowId id = row_id(p.rows.target, sequence, 0);\n    const Law target",
+    ),
+    Mutation(
+        "a ticket without its acquire",
+        "mass.cu",
+        "arrived.fetch_add(1, ::cuda::memory_order_acq_rel)",
+        "arrived.fetch_add(1, ::cuda::memory_order_relaxed)",
+    ),
+    Mutation(
+        "a bin that ends where the next begins",
+        "bins.cuh",
+        "const float lower = scale.max - (float(bin) + 0.5625f) * scale.width;",
+        "const float lower = scale.max - float(bin) * scale.width;",
     ),
     Mutation(
         "a history one token short",

@@ -28,14 +28,19 @@ HOST_DEVICE float quotient(float x, const Divisor& temperature) {
   return keep_finite(divide(x, temperature), x);
 }
 
-// Integers in the order of floats: key(a) < key(b) iff a < b. requires no NaN
+// Integers in the order of floats, but for -0 below +0. requires no NaN
+HOST_DEVICE uint32_t order_bits(float y) {
+  const uint32_t bits = float_bits(y);
+  return bits ^ (uint32_t(int32_t(bits) >> 31) | 0x80000000u);
+}
+
+// The same with -0 and +0 as one: key(a) < key(b) iff a < b. requires no NaN
 HOST_DEVICE uint32_t order_key(float y) {
-  const uint32_t bits = float_bits(add(y, 0.0f));  // -0 + 0 = +0
-  return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
+  return order_bits(add(y, 0.0f));  // -0 + 0 = +0
 }
 
 HOST_DEVICE float key_value(uint32_t key) {
-  return bits_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
+  return bits_float(key ^ (uint32_t(int32_t(~key) >> 31) | 0x80000000u));
 }
 
 // The least finite logit whose quotient is at least y, so that a threshold on quotients is one on

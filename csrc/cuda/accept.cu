@@ -2,7 +2,9 @@
 // verify_greedy and accept: verification of ready probability rows. Normalised rows are read only
 // where they decide; others are scanned and summed first.
 #include "cuda/judge.cuh"
+#include "cuda/mass.cuh"
 #include "cuda/plan.cuh"
+#include "cuda/scan.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -21,10 +23,7 @@ RowGroup new_probabilities(const Logits& logits, int64_t rows, int64_t positions
   group.sequences = rows;
   group.positions = positions;
   group.probabilities = true;
-  if (scanned) {
-    group.tile_max = arena.take<float>(group.rows() * group.tiles());
-    group.chunk_max = arena.take<float>(group.all_chunks());
-  }
+  if (scanned) group.tile_max = arena.take<float>(group.rows() * group.tiles());
   if (summed) add_law_masses(group, arena);
   return group;
 }
@@ -39,6 +38,7 @@ Plan plan(const AcceptParams& p, int64_t rows, void* workspace) {
   if (p.draft.data && !greedy) {
     plan.draft = new_probabilities(p.draft, rows, drafts, scanned, summed, arena);
   }
+  if (summed) add_judgement(plan.target, arena);
   if (!greedy) plan.tile_weight = new_tile_weights(plan.target, arena);
   plan.bytes = arena.bytes();
   return plan;
@@ -52,18 +52,16 @@ size_t accept_workspace(const AcceptParams& params, int64_t rows) {
 
 cudaError_t accept(const AcceptParams& params, int64_t rows, void* workspace, cudaStream_t stream) {
   const Plan made = plan(params, rows, workspace);
-  if (made.target.tile_max) RETURN_IF_FAILED(scan({made.target, made.draft, {}}, stream));
-  if (made.target.tile_mass) {
-    RETURN_IF_FAILED(sum_masses({made.target, made.draft, MassOf::kLaw}, stream));
-  }
+  Round round{};
+  round.rows = {made.target, made.draft};
+  round.drafted = params.drafted;
+  round.uniforms = params.uniforms;
+  round.greedy = !params.uniforms;
+  round.normalized = params.normalized && params.uniforms;
+  if (made.target.tile_max) RETURN_IF_FAILED(scan({round.rows, {}}, stream));
+  if (made.target.tile_mass) RETURN_IF_FAILED(sum_masses(round, stream));
   JudgeParams judged{};
-  judged.target = made.target;
-  judged.draft = made.draft;
-  judged.has_draft = params.draft.data != nullptr;
-  judged.drafted = params.drafted;
-  judged.uniforms = params.uniforms;
-  judged.greedy = !params.uniforms;
-  judged.normalized = params.normalized && params.uniforms;
+  judged.round = round;
   judged.tile_weight = made.tile_weight;
   judged.accept_length = params.accept_length;
   judged.next_token = params.next_token;

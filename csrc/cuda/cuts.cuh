@@ -15,8 +15,8 @@ struct CutPlan {
 // Without a cut for the rows unless it is `wanted`.
 CutPlan plan_cuts(const RowGroup& group, bool wanted, Algorithm algorithm, Arena& arena);
 
-// After the scan.
-cudaError_t find_cuts(const CutPlan& plan, cudaStream_t stream);
+// Of the target's rows and the draft's, whose plan may be empty. After the scan.
+cudaError_t find_cuts(const CutPlan& target, const CutPlan& draft, cudaStream_t stream);
 
 }  // namespace cuda
 }  // namespace spec_decode_ops

@@ -29,23 +29,49 @@ __device__ __forceinline__ void divide_all(const Divisor& by, float (&x)[kTokens
   for_those(others, x, [&](float value) { return quotient(value, by); });
 }
 
+struct WriteScratch {
+  Row row;
+  Cut cut;
+  bool divides;
+  Divisor by;
+};
+
+// What all of the row's blocks need to know of it. By the first warp, while the logits are on their
+// way.
+__device__ __forceinline__ void find_cut(const RowGroup& group, const RowId& id,
+                                         WriteScratch& scratch) {
+  const Filter filter = filter_of(group, id.sequence);
+  const Row row = scanned_row(group, id, filter).row;
+  const bool divides = !greedy(filter);
+  const Divisor by = divisor(divides ? filter.temperature : 1.0f);
+  if (lane_of_thread() != 0) return;
+  scratch.row = row;
+  scratch.cut = group.cut ? group.cut[id.row] : keep_all();
+  scratch.divides = divides;
+  scratch.by = by;
+}
+
 }  // namespace
 
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     write_kernel(const __grid_constant__ WriteParams p) {
+  __shared__ WriteScratch scratch;
   const ChunkPlace at = chunk_place(p.group, 0);
-  const Filter filter = filter_of(p.group, at.id.sequence);
-  const Row row = scanned_row(p.group, at.id, filter).row;
-  const Cut cut = p.group.cut ? p.group.cut[at.id.row] : keep_all();
-  float* out = p.out + at.id.row * p.group.logits.vocab;
   float x[kTokensPerThread];
-  load_scanned_chunk(row, at.chunk, at.first, x);
-  if (!greedy(filter)) divide_all(divisor(filter.temperature), x);
+  load_chunk(plain_row(p.group, at.id), at.chunk, at.first, x);
+  if (uniform_warp() == 0) find_cut(p.group, at.id, scratch);
+  __syncthreads();
+  settle(scratch.row, at.first, x);
+  const bool divides = uniform(scratch.divides);
+  if (divides) divide_all(scratch.by, x);
+  const Cut cut = scratch.cut;
+  const int vocab = int(p.group.logits.vocab);
+  float* out = p.out + at.id.row * p.group.logits.vocab;
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) {
     const int token = at.first + kWarp * j;
-    const bool keeps = greedy(filter) ? token == cut.id : kept(x[j], token, cut);
-    if (token < row.vocab) out[token] = keeps ? x[j] : -kInfinity;
+    const bool keeps = divides ? kept(x[j], token, cut) : token == cut.id;
+    if (token < vocab) out[token] = keeps ? x[j] : -kInfinity;
   }
 }
 
@@ -74,9 +100,10 @@ cudaError_t filter_logits(const FilterParams& params, int64_t rows, Algorithm al
                           void* workspace, cudaStream_t stream) {
   const Plan made = plan(params, rows, algorithm, workspace);
   const RowGroup& group = made.cuts.group;
-  RETURN_IF_FAILED(scan({group, {}, {}}, stream));
-  RETURN_IF_FAILED(find_cuts(made.cuts, stream));
-  return launch(write_kernel, chunks_of(group), kThreads, stream, WriteParams{group, params.out});
+  const RowPair scanned{group, {}};
+  RETURN_IF_FAILED(scan({scanned, {}}, stream));
+  RETURN_IF_FAILED(find_cuts(made.cuts, {}, stream));
+  return launch(write_kernel, chunks_of(scanned), kThreads, stream, WriteParams{group, params.out});
 }
 
 }  // namespace cuda

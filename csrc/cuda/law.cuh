@@ -4,7 +4,7 @@
 #pragma once
 
 #include "common/accept.h"
-#include "cuda/mass.cuh"
+#include "cuda/scanned.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -35,30 +35,21 @@ __device__ __forceinline__ Law one_token(int token) {
   return law;
 }
 
-// The sum of a row's chunks, in every lane. By a warp.
-__device__ __forceinline__ uint64_t row_mass(const RowGroup& group, int64_t row) {
-  uint64_t sum = 0;
-  for (int c = lane_of_thread(); c < group.chunks(); c += kWarp) {
-    sum += group.chunk_mass[row * group.chunks() + c];
-  }
-  return warp_sum(sum);
-}
-
-// By a warp. `normalized` rows of probabilities have no masses to sum, and were not scanned.
+// `normalized` rows of probabilities have no masses to sum, and were not scanned.
 __device__ __forceinline__ Law law_of(const RowGroup& group, const RowId& id, bool normalized) {
-  const Filter filter = filter_of(group, id.sequence);
-  const ScannedRow scanned =
-      normalized ? ScannedRow{plain_row(group, id), 1.0f, 1.0f} : scanned_row(group, id, filter);
   Law law{};
-  law.row = scanned.row;
-  if (group.probabilities) {
-    law.masses = masses_of_probabilities(scanned.raw_max, normalized);
-  } else {
-    const RowLaw known = group.law[id.row];
-    law.masses = {false, false, 0, known.scale};
-    law.cut = known.cut;
+  law.row = plain_row(group, id);
+  if (normalized) {
+    law.masses = masses_of_probabilities(1.0f, true);
+    law.total = kMassOfMax;
+    return law;
   }
-  law.total = normalized ? kMassOfMax : row_mass(group, id.row);
+  const RowLaw known = group.law[id.row];
+  look_through_penalty(group, id, filter_of(group, id.sequence).penalty, law.row);
+  law.row.infinite = known.holds_infinity;
+  law.masses = known.masses;
+  law.cut = known.cut;
+  law.total = known.total;
   return law;
 }
 

@@ -1,53 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/mass.cuh"
 
-#include "cuda/scan.cuh"
+#include <cuda/atomic>
 
 namespace spec_decode_ops {
 namespace cuda {
 namespace {
 
+template <class T>
+using Shared = ::cuda::atomic_ref<T, ::cuda::thread_scope_device>;
+
 struct MassScratch {
-  LogitCut cut;
-  Scratch<uint64_t, kThreads> whole, part;
+  bool sums, cuts;
+  Row row;
+  RowLaw law;
 };
-
-struct TwoMasses {
-  uint64_t whole, counted;
-};
-
-// The masses of the warp's i-th tile, in every lane.
-__device__ __forceinline__ TwoMasses tile_masses(const float (&x)[kTokensPerThread], int i,
-                                                 int first, const Masses& masses,
-                                                 const LogitCut& cut, bool cuts) {
-  uint32_t units = 0, counted_units = 0;
-  int32_t rest = 0, counted_rest = 0;
-#pragma unroll
-  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) {
-    const float e = weight(x[j], masses.scale);
-    const uint32_t u = uint32_t(mass_units(e));
-    const int32_t r = mass_rest(e);
-    units += u;
-    rest += r;
-    if (cuts && cut.holds(x[j], first + kWarp * j)) {
-      counted_units += u;
-      counted_rest += r;
-    }
-  }
-  const uint64_t whole = warp_mass(units, rest);
-  return {whole, !cuts ? whole : warp_mass(counted_units, counted_rest)};
-}
-
-__device__ __forceinline__ TwoMasses probability_tile(const float (&x)[kTokensPerThread], int i,
-                                                      const Masses& masses) {
-  uint64_t sum = 0;
-#pragma unroll
-  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) {
-    sum += probability_mass(x[j], masses.infinite, masses.exponent);
-  }
-  sum = warp_sum(sum);
-  return {sum, sum};
-}
 
 __device__ __forceinline__ LogitCut logit_cut(const Cut& cut, float temperature) {
   const float last = quotient(kMaxFloat, temperature);
@@ -57,80 +24,175 @@ __device__ __forceinline__ LogitCut logit_cut(const Cut& cut, float temperature)
   return {from, above, cut.id};
 }
 
-// The cut that keeps what stands before the row's winner.
-__device__ __forceinline__ Cut before_winner(const RowGroup& group, int64_t row,
-                                             const ScannedRow& scanned, const Filter& filter) {
-  const int token = row_winner(group, row, scanned.raw_max).token;
-  return {quotient(scanned.row.at(token), filter.temperature), token};
-}
-
-__device__ __forceinline__ bool has_part(const RowGroup& group, MassOf of, const Filter& filter,
-                                         const ScannedRow& scanned) {
-  if (of == MassOf::kLaw) return group.probabilities || !greedy(filter);
-  return asks_afterwards(filter, group.logits.vocab) && scanned.max > -kInfinity;
-}
-
-__device__ __forceinline__ void sum_chunk(const RowGroup& group, MassOf of, int64_t position,
-                                          MassScratch& scratch) {
-  const ChunkPlace at = chunk_place(group, position);
-  if (at.chunk >= group.chunks()) return;  // the other group has more
+// What all of the row's blocks need to know of it. By the first warp, while the logits are on their
+// way; the row's first block leaves its law.
+__device__ __forceinline__ void find_law(const RowGroup& group, const ChunkPlace& at,
+                                         MassScratch& scratch) {
   const Filter filter = filter_of(group, at.id.sequence);
   const ScannedRow scanned = scanned_row(group, at.id, filter);
-  if (uniform(!has_part(group, of, filter, scanned))) return;
-  const bool cuts = uniform(of == MassOf::kWinner ||
-                            (group.cut && !keeps_everything(filter, group.logits.vocab)));
-  if (uniform_warp() == 0) {
-    LogitCut cut{-kInfinity, -kInfinity, 0};
-    if (cuts) {
-      const Cut by = of == MassOf::kWinner ? before_winner(group, at.id.row, scanned, filter)
-                                           : group.cut[at.id.row];
-      cut = logit_cut(by, filter.temperature);
-    }
-    if (lane_of_thread() == 0) scratch.cut = cut;
+  const bool sums = group.probabilities || !greedy(filter);
+  const bool cuts = sums && group.cut && !keeps_everything(filter, group.logits.vocab);
+  RowLaw law{{}, {-kInfinity, -kInfinity, 0}, scanned.row.infinite};
+  if (uniform(group.probabilities)) {
+    law.masses = masses_of_probabilities(scanned.raw_max, false);
+  } else if (uniform(sums)) {
+    const bool empty = scanned.max == -kInfinity;
+    law.masses = masses_of_logits(empty ? 0.0f : scanned.max, filter.temperature);
   }
-  __syncthreads();
-  const LogitCut cut = scratch.cut;
-  const bool empty = scanned.max == -kInfinity;
-  const Masses masses = group.probabilities
-                            ? masses_of_probabilities(scanned.raw_max, false)
-                            : masses_of_logits(empty ? 0.0f : scanned.max, filter.temperature);
-  if (group.law && at.chunk == 0 && threadIdx.x == 0) group.law[at.id.row] = {masses.scale, cut};
-  float x[kTokensPerThread];
-  load_scanned_chunk(scanned.row, at.chunk, at.first, x);
-  constexpr int kTiles = kTokensPerThread / kLoadsPerTile;
-  TwoMasses warp{0, 0};
+  if (uniform(cuts)) law.cut = logit_cut(group.cut[at.id.row], filter.temperature);
+  if (lane_of_thread() != 0) return;
+  scratch.sums = sums;
+  scratch.cuts = cuts;
+  scratch.row = scanned.row;
+  scratch.law = law;
+  if (at.chunk == 0) group.law[at.id.row] = law;
+}
+
+// Those of the strip in which the tie class of the cut ends.
+__device__ __forceinline__ void drop_ties(const LogitCut& cut, int first,
+                                          float (&x)[kTokensPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) {
+    if (!cut.holds(x[j], first + kWarp * j)) x[j] = -kInfinity;
+  }
+}
+
+// Makes -inf of what the cut drops: all tokens of a strip before `id` face one bound, all those of
+// a strip after it the other.
+__device__ __forceinline__ void drop(const LogitCut& cut, const ChunkPlace& at,
+                                     float (&x)[kTokensPerThread]) {
+  const int begin = at.strip * kStrip, end = begin + kStrip;
+  if (uniform(begin < cut.id && cut.id < end)) return drop_ties(cut, at.first, x);
+  const float bound = end <= cut.id ? cut.from : cut.above;
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) x[j] = x[j] >= bound ? x[j] : -kInfinity;
+}
+
+// The mass of the warp's i-th tile, in every lane.
+__device__ __forceinline__ uint64_t tile_mass(const float (&x)[kTokensPerThread], int i,
+                                              const MassScale& scale) {
+  uint32_t units = 0;
+  int32_t rest = 0;
+#pragma unroll
+  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) {
+    const float e = weight(x[j], scale);
+    units += uint32_t(mass_units(e));
+    rest += mass_rest(e);
+  }
+  return warp_mass(units, rest);
+}
+
+__device__ __forceinline__ uint64_t probability_tile(const float (&x)[kTokensPerThread], int i,
+                                                     const Masses& masses) {
+  uint64_t sum = 0;
+#pragma unroll
+  for (int j = i * kLoadsPerTile; j < (i + 1) * kLoadsPerTile; ++j) {
+    sum += probability_mass(x[j], masses.infinite, masses.exponent);
+  }
+  return warp_sum(sum);
+}
+
+// `mass_of(i)` is that of the warp's i-th tile.
+template <class MassOf>
+__device__ __forceinline__ void keep_masses(const RowGroup& group, const ChunkPlace& at,
+                                            MassOf mass_of) {
   uint64_t mine = 0;
 #pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
-    const TwoMasses tile = group.probabilities ? probability_tile(x, i, masses)
-                                               : tile_masses(x, i, at.first, masses, cut, cuts);
-    mine = lane_of_thread() == i ? tile.counted : mine;
-    warp = {warp.whole + tile.whole, warp.counted + tile.counted};
+  for (int i = 0; i < kTilesPerStrip; ++i) {
+    const uint64_t tile = mass_of(i);
+    mine = lane_of_thread() == i ? tile : mine;
   }
-  const int index = at.chunk * kTilesPerChunk + warp_of_thread() * kTiles + lane_of_thread();
-  if (group.tile_mass && lane_of_thread() < kTiles && index < group.tiles()) {
-    group.tile_mass[at.id.row * group.tiles() + index] = mine;
+  keep_tiles(group, at, mine, group.tile_mass);
+}
+
+__device__ __forceinline__ void sum_strip(const RowGroup& group, const ChunkPlace& at,
+                                          const MassScratch& scratch,
+                                          float (&x)[kTokensPerThread]) {
+  if (group.probabilities) {
+    keep_masses(group, at, [&](int i) { return probability_tile(x, i, scratch.law.masses); });
+    return;
   }
-  const auto sum = [](uint64_t a, uint64_t b) { return a + b; };
-  const uint64_t whole = combine_warps(warp.whole, scratch.whole, sum);
-  const uint64_t part = combine_warps(warp.counted, scratch.part, sum);
-  if (threadIdx.x != 0) return;
-  group.chunk_mass[at.id.row * group.chunks() + at.chunk] = of == MassOf::kLaw ? part : whole;
-  if (of == MassOf::kWinner) group.chunk_before[at.id.row * group.chunks() + at.chunk] = part;
+  settle(scratch.row, at.first, x);
+  if (uniform(scratch.cuts)) drop(scratch.law.cut, at, x);
+  const MassScale scale = scratch.law.masses.scale;
+  keep_masses(group, at, [&](int i) { return tile_mass(x, i, scale); });
+}
+
+// Whether the sequence is known to end before this position, the same in all threads.
+__device__ __forceinline__ bool ends_before(const Round& round, int64_t position) {
+  bool ends = false;
+  if (threadIdx.x == 0) {
+    Shared<int32_t> first(round.rows.target.first_rejected[blockIdx.x]);
+    ends = first.load(::cuda::memory_order_relaxed) < position;
+  }
+  return __syncthreads_or(ends);
+}
+
+// Whether this was the last block to sum the position. By the first warp.
+__device__ __forceinline__ bool is_last(const RowPair& rows, const RowId& id) {
+  bool last = false;
+  if (lane_of_thread() == 0) {
+    const int64_t drafts = rows.draft.positions;
+    const int blocks = rows.target.chunks() + (id.position < drafts ? rows.draft.chunks() : 0);
+    Shared<uint32_t> arrived(rows.target.arrived[id.row]);
+    last = int(arrived.fetch_add(1, ::cuda::memory_order_acq_rel)) == blocks - 1;
+  }
+  __syncwarp();  // what lane 0 has acquired, all lanes may read
+  return uniform(last);
+}
+
+// Leaves the total of a row whose tiles are summed. By a warp.
+__device__ __forceinline__ void keep_total(const RowGroup& group, int64_t row) {
+  const uint64_t* tile = group.tile_mass + row * group.tiles();
+  uint64_t sum = 0;
+#pragma unroll 4
+  for (int t = lane_of_thread(); t < group.tiles(); t += kWarp) sum += tile[t];
+  sum = warp_sum(sum);
+  if (lane_of_thread() == 0) group.law[row].total = sum;
+}
+
+// What becomes of a position whose rows are summed. By a warp.
+__device__ __forceinline__ void judge_position(const Round& round, const RowId& id) {
+  const RowPair& rows = round.rows;
+  if (!judged_greedily(round, id.sequence)) {
+    keep_total(rows.target, id.row);
+    if (id.position < rows.draft.positions) keep_total(rows.draft, id.row);
+    __syncwarp();
+  }
+  if (id.position == round.drafted.length) return;
+  End end;
+  if (uniform(accepts_draft(round, id.sequence, id.position, end))) return;
+  if (lane_of_thread() == 0) {
+    Shared<int32_t> first(rows.target.first_rejected[id.sequence]);
+    first.fetch_min(int32_t(id.position), ::cuda::memory_order_relaxed);
+  }
+}
+
+__device__ __forceinline__ void sum_chunk(const Round& round, const GroupPosition& z,
+                                          MassScratch& scratch) {
+  const RowGroup& group = z.of_draft ? round.rows.draft : round.rows.target;
+  const ChunkPlace at = chunk_place(group, z.position);
+  if (at.chunk >= group.chunks()) return;  // the other group has more
+  if (ends_before(round, z.position)) return;
+  float x[kTokensPerThread];
+  load_chunk(plain_row(group, at.id), at.chunk, at.first, x);
+  if (uniform_warp() == 0) find_law(group, at, scratch);
+  __syncthreads();
+  if (uniform(scratch.sums)) sum_strip(group, at, scratch, x);
+  __syncthreads();
+  if (uniform_warp() == 0 && is_last(round.rows, at.id)) judge_position(round, at.id);
 }
 
 }  // namespace
 
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    mass_kernel(const __grid_constant__ MassParams p) {
+    mass_kernel(const __grid_constant__ Round round) {
   __shared__ MassScratch scratch;
-  const int64_t position = blockIdx.z - p.target.positions;
-  const bool of_target = position < 0;
-  sum_chunk(of_target ? p.target : p.draft, p.of, of_target ? blockIdx.z : position, scratch);
+  sum_chunk(round, group_position(round.rows), scratch);
 }
 
-cudaError_t sum_masses(const MassParams& params, cudaStream_t stream) {
-  return launch(mass_kernel, chunks_of(params.target, params.draft), kThreads, stream, params);
+cudaError_t sum_masses(const Round& round, cudaStream_t stream) {
+  return launch(mass_kernel, chunks_of(round.rows), kThreads, stream, round);
 }
 
 }  // namespace cuda

@@ -2,7 +2,7 @@
 // Which passes a call makes, from what the host knows: parameters given as tensors may be anything.
 #pragma once
 
-#include "cuda/row.cuh"
+#include "cuda/group.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -35,15 +35,19 @@ inline bool may_cut(const FilterSet& filter, int64_t vocab) {
          (may_have_top_k(filter, vocab) || may_have_top_p(filter) || may_have_min_p(filter));
 }
 
+inline bool must_have_top_k(const FilterSet& filter, int64_t vocab) {
+  return !filter.top_k.values && filter.top_k.scalar > 0 && filter.top_k.scalar < vocab;
+}
+
 // Whether some row may be unfiltered, or have top-p alone.
 inline bool may_draw_from_all(const FilterSet& filter, int64_t vocab) {
-  const bool surely_top_k =
-      !filter.top_k.values && filter.top_k.scalar > 0 && filter.top_k.scalar < vocab;
   const bool surely_min_p = !has_tensor(filter.min_p) && filter.min_p.exact.scalar > 0.0;
-  return !must_be_greedy(filter) && !surely_top_k && !surely_min_p;
+  return !must_be_greedy(filter) && !must_have_top_k(filter, vocab) && !surely_min_p;
 }
-inline bool may_ask_afterwards(const FilterSet& filter, int64_t vocab) {
-  return may_draw_from_all(filter, vocab) && may_have_top_p(filter);
+
+// Whether some row's top-p may share all its mass.
+inline bool may_share_all(const FilterSet& filter, int64_t vocab) {
+  return !must_be_greedy(filter) && !must_have_top_k(filter, vocab) && may_have_top_p(filter);
 }
 
 // A group with the buffers that every call needs.
@@ -56,25 +60,27 @@ inline RowGroup new_group(const Logits& logits, int64_t sequences, int64_t posit
   group.filter = filter;
   group.drafted = drafted;
   group.tile_max = arena.take<float>(group.rows() * group.tiles());
-  group.chunk_max = arena.take<float>(group.rows() * group.chunks());
   const bool history = filter.previous.ids || (drafted.ids && positions > 1);
   if (history && may_penalise(filter)) {
-    group.penalised = arena.take<uint32_t>(group.all_chunks() * (kChunk / 32));
+    group.penalised = arena.take<uint32_t>(group.rows() * group.chunks() * (kChunk / 32));
   }
   return group;
 }
 
 inline void add_chunk_winners(RowGroup& group, Arena& arena) {
-  group.chunk_winner = arena.take<Winner>(group.all_chunks());
+  group.chunk_winner = arena.take<Winner>(group.rows() * group.chunks());
 }
-inline void add_winner_masses(RowGroup& group, Arena& arena) {
-  group.chunk_mass = arena.take<uint64_t>(group.all_chunks());
-  group.chunk_before = arena.take<uint64_t>(group.all_chunks());
+inline void add_bins(RowGroup& group, Arena& arena) {
+  group.bin_mass = arena.take<uint64_t>(group.rows() * kBins);
 }
 inline void add_law_masses(RowGroup& group, Arena& arena) {
   group.tile_mass = arena.take<uint64_t>(group.rows() * group.tiles());
-  group.chunk_mass = arena.take<uint64_t>(group.all_chunks());
-  if (!group.probabilities) group.law = arena.take<RowLaw>(group.rows());
+  group.law = arena.take<RowLaw>(group.rows());
+}
+// For the target, whose positions are judged as they are summed.
+inline void add_judgement(RowGroup& group, Arena& arena) {
+  group.arrived = arena.take<uint32_t>(group.rows());
+  group.first_rejected = arena.take<int32_t>(group.sequences);
 }
 inline void add_cuts(RowGroup& group, Arena& arena) { group.cut = arena.take<Cut>(group.rows()); }
 

@@ -16,17 +16,23 @@ constexpr int kThreads = 256;
 constexpr int kTokensPerThread = 16;
 constexpr int kBlocksPerSm = 4;
 constexpr int kChunk = kThreads * kTokensPerThread;
-constexpr int kTokensPerWarp = kWarp * kTokensPerThread;
+// The tokens that a warp of such a block holds.
+constexpr int kStrip = kWarp * kTokensPerThread;
+constexpr int kStripsPerChunk = kThreads / kWarp;
 
 // The tokens that one maximum, or one mass, is kept for: four warp-wide loads.
 constexpr int kTile = 128;
+constexpr int kTilesPerStrip = kStrip / kTile;
 constexpr int kTilesPerChunk = kChunk / kTile;
 constexpr int kLoadsPerTile = kTile / kWarp;
 
 // A block that finishes one row.
 constexpr int kRowThreads = 256;
 // Candidates it keeps in shared memory; with more of them it reads the row again at each step.
-constexpr int kCandidates = 2048;
+constexpr int kCandidates = 4096;
+
+// Bins of a row's mass by distance from its largest logit.
+constexpr int kBins = 512;
 
 // The sort's rows go in groups of at most so many rows and tokens: 256 MB of keys and ids.
 constexpr int64_t kSortRows = 256;

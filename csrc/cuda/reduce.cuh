@@ -42,6 +42,16 @@ __device__ __forceinline__ uint64_t warp_sum(uint64_t x) {
   return x;
 }
 
+// The sum over the lanes up to and including this one.
+__device__ __forceinline__ uint64_t warp_sum_through(uint64_t x) {
+#pragma unroll
+  for (int step = 1; step < kWarp; step *= 2) {
+    const uint64_t other = __shfl_up_sync(kAllLanes, x, step);
+    if (lane_of_thread() >= step) x += other;
+  }
+  return x;
+}
+
 __device__ __forceinline__ Wide warp_sum(Wide x) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
@@ -87,28 +97,70 @@ __device__ __forceinline__ T combine_warps(T x, Scratch<T, kBlock>& scratch, Com
 }
 
 template <int kBlock>
-__device__ __forceinline__ float block_max(float x, Scratch<float, kBlock>& scratch) {
-  return combine_warps(warp_max(x), scratch, [](float a, float b) { return fmaxf(a, b); });
-}
-
-template <int kBlock>
 __device__ __forceinline__ uint64_t block_sum(uint64_t x, Scratch<uint64_t, kBlock>& scratch) {
   return combine_warps(warp_sum(x), scratch, [](uint64_t a, uint64_t b) { return a + b; });
 }
 
-// The result is the first warp's only.
 template <int kBlock>
 __device__ __forceinline__ Winner block_best(Winner x, Scratch<Winner, kBlock>& scratch) {
   const Winner mine = warp_best(x);
   if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = mine;
   __syncthreads();
   Winner all = no_winner();
-  if (uniform_warp() == 0) {
-    if (lane_of_thread() < kBlock / kWarp) all = scratch.slot[lane_of_thread()];
-    all = warp_best(all);
-  }
+  if (lane_of_thread() < kBlock / kWarp) all = scratch.slot[lane_of_thread()];
+  all = warp_best(all);
   __syncthreads();
   return all;
+}
+
+// ---- Sums of a block by place, in shared memory ----
+
+// 64-bit sums, each by two native atomics of 32 bits.
+template <int kCount, int kBlock>
+struct SharedSums {
+  uint32_t low[kCount], high[kCount];
+
+  // By the block; seen by it after a barrier.
+  __device__ __forceinline__ void clear() {
+    for (int i = int(threadIdx.x); i < kCount; i += kBlock) low[i] = high[i] = 0;
+  }
+  __device__ __forceinline__ void add(int place, uint64_t x) {
+    const uint32_t more = uint32_t(x);
+    const uint32_t before = atomicAdd(&low[place], more);
+    const uint32_t carried = uint32_t(x >> 32) + (before + more < before);
+    if (carried) atomicAdd(&high[place], carried);
+  }
+  // requires a barrier since the last `add`
+  __device__ __forceinline__ uint64_t at(int place) const {
+    return uint64_t(high[place]) << 32 | low[place];
+  }
+};
+
+// Where a running sum reaches what is needed, and what is left to reach there.
+struct Crossing {
+  int place;
+  uint64_t need;
+};
+
+// By a warp, in every lane: `at(i)` is the i-th of kCount weights. requires 1 <= need <= their sum
+template <int kCount, class At>
+__device__ __forceinline__ Crossing warp_crossing(uint64_t need, At at) {
+  constexpr int kPerLane = kCount / kWarp;
+  const int first = lane_of_thread() * kPerLane;
+  uint64_t sum = 0;
+  for (int i = 0; i < kPerLane; ++i) sum += at(first + i);
+  uint64_t before = warp_sum_through(sum) - sum;
+  const bool mine = before < need && need - before <= sum;
+  int place = first;
+  if (mine) {
+    for (;; ++place) {
+      const uint64_t weight = at(place);
+      if (before + weight >= need) break;
+      before += weight;
+    }
+  }
+  const int holder = __ffs(int(__ballot_sync(kAllLanes, mine))) - 1;
+  return {__shfl_sync(kAllLanes, place, holder), need - __shfl_sync(kAllLanes, before, holder)};
 }
 
 }  // namespace cuda

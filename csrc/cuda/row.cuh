@@ -1,81 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of logits as the kernels see them: float32 values whatever the row's dtype, length,
-// alignment and penalties, and what the passes over a row leave in the workspace for those that
-// follow.
+// One row of logits as the kernels see it: float32 values whatever the row's dtype, length,
+// alignment and penalties; and the part of it that a block of a pass over all rows holds.
 #pragma once
 
-#include "common/mass.h"
 #include "common/order.h"
-#include "common/params.h"
-#include "common/prefix_filter.h"
-#include "common/winner.h"
-#include "cuda/launch.cuh"
+#include "cuda/group.cuh"
 #include "cuda/reduce.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
-
-// Which tokens of a row have a mass, in terms of logits: a cut whose tie class is [from, above).
-struct LogitCut {
-  float from, above;
-  int32_t id;  // tokens of the tie class below this id
-
-  HOST_DEVICE_MEMBER bool holds(float x, int token) const {
-    return x >= above || (x >= from && token < id);
-  }
-};
-
-// A row's law over its logits, but for the total.
-struct RowLaw {
-  MassScale scale;
-  LogitCut cut;
-};
-
-// The rows of one model in one call. Buffers that a call does not need are nullptr.
-struct RowGroup {
-  Logits logits;
-  int64_t sequences, positions;
-  bool probabilities;  // ready probabilities: no filter, no penalty
-  FilterSet filter;
-  Tokens drafted;  // position i has seen the first i of them
-
-  float* tile_max;         // [rows, tiles]
-  float* chunk_max;        // [rows, chunks]
-  uint32_t* penalised;     // [rows, chunks * kChunk / 32] bits
-  Winner* chunk_winner;    // [rows, chunks]
-  uint64_t* tile_mass;     // [rows, tiles]
-  uint64_t* chunk_mass;    // [rows, chunks]
-  uint64_t* chunk_before;  // [rows, chunks] the part of chunk_mass before the row's winner
-  RowLaw* law;             // [rows]
-  Cut* cut;                // [rows]
-
-  HOST_DEVICE_MEMBER int64_t rows() const { return sequences * positions; }
-  HOST_DEVICE_MEMBER int tiles() const { return int((logits.vocab + kTile - 1) / kTile); }
-  HOST_DEVICE_MEMBER int chunks() const { return int((logits.vocab + kChunk - 1) / kChunk); }
-  HOST_DEVICE_MEMBER int64_t all_chunks() const { return rows() * chunks(); }
-};
-
-// One row of a group.
-struct RowId {
-  int64_t sequence, position, row;  // row = position * sequences + sequence
-};
-
-__device__ __forceinline__ RowId row_id(const RowGroup& group, int64_t sequence, int64_t position) {
-  return {sequence, position, position * group.sequences + sequence};
-}
-
-// What a row is sampled with.
-__device__ __forceinline__ Filter filter_of(const RowGroup& group, int64_t sequence) {
-  if (group.probabilities) return {1.0f, 0, 1.0, 0.0, 1.0f};
-  return group.filter.at(sequence);
-}
-
-// Where a row draws: position i at offset + i.
-__device__ __forceinline__ Place place_of(const Noise& noise, const RowId& id) {
-  Place place = noise.at(id.sequence);
-  place.offset = (place.offset + uint64_t(id.position)) % kOffsetLimit;
-  return place;
-}
 
 __device__ __forceinline__ float widen_half(uint16_t bits) {
   float x;
@@ -134,50 +67,46 @@ __device__ __forceinline__ uint32_t* penalised_bits(const RowGroup& group, int64
   return group.penalised + row * (int64_t(group.chunks()) * (kChunk / 32));
 }
 
-// The row's largest logit, in every lane; NaN is passed over, +inf is itself. By a warp, after the
-// scan.
-__device__ __forceinline__ float row_maximum(const RowGroup& group, int64_t row) {
-  float largest = -kInfinity;
-  for (int c = lane_of_thread(); c < group.chunks(); c += kWarp) {
-    largest = fmaxf(largest, group.chunk_max[row * group.chunks() + c]);
-  }
-  return warp_max(largest);
-}
-
-// The row as the scan left it, with the largest logit that `at` can give; -inf in an empty row.
-struct ScannedRow {
-  Row row;
-  float max;
-  float raw_max;
-};
-
-// By a warp.
-__device__ __forceinline__ ScannedRow scanned_row(const RowGroup& group, const RowId& id,
-                                                  const Filter& filter) {
-  const float raw_max = row_maximum(group, id.row);
-  Row view = plain_row(group, id);
-  if (group.penalised && filter.penalty != 1.0f) {
-    view.penalised = penalised_bits(group, id.row);
-    view.penalty = filter.penalty;
-  }
-  view.infinite = raw_max == kInfinity && !group.probabilities;
-  return {view, view.infinite ? 0.0f : raw_max, raw_max};
-}
-
-// The chunk's logits in registers: x[j] is that of token `first + 32 j`, -inf past the vocabulary.
-// All loads are issued before the first is used; only the row's last chunk looks where it ends.
+// A thread's tokens of a chunk in registers: x[j] is the logit of token `first + 32 j`, -inf past
+// the vocabulary. All loads are issued before the first is used. Only the row's last chunk looks
+// where it ends.
 template <class Logit>
-__device__ __forceinline__ void load_chunk_as(const Row& row, int first, bool whole,
-                                              Logit (&bits)[kTokensPerThread]) {
-  const Logit* from = reinterpret_cast<const Logit*>(row.data) + first;
-  if (whole) {
+__device__ __forceinline__ void load_whole(const Logit* from, Logit (&bits)[kTokensPerThread]) {
 #pragma unroll
-    for (int j = 0; j < kTokensPerThread; ++j) bits[j] = from[kWarp * j];
+  for (int j = 0; j < kTokensPerThread; ++j) bits[j] = from[kWarp * j];
+}
+
+template <class Logit>
+__device__ __forceinline__ void load_last(const Logit* from, int count,
+                                          Logit (&bits)[kTokensPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) {
+    if (kWarp * j < count) bits[j] = from[kWarp * j];
+  }
+}
+
+__device__ __forceinline__ void end_row(int count, float (&x)[kTokensPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) {
+    if (kWarp * j >= count) x[j] = -kInfinity;
+  }
+}
+
+__device__ __forceinline__ void load_16_bits(const Row& row, int first, bool whole,
+                                             float (&x)[kTokensPerThread]) {
+  const uint16_t* from = reinterpret_cast<const uint16_t*>(row.data) + first;
+  uint16_t bits[kTokensPerThread] = {};
+  if (whole) {
+    load_whole(from, bits);
+  } else {
+    load_last(from, row.vocab - first, bits);
+  }
+  if (row.dtype == DType::kFloat16) {
+#pragma unroll
+    for (int j = 0; j < kTokensPerThread; ++j) x[j] = widen_half(bits[j]);
   } else {
 #pragma unroll
-    for (int j = 0; j < kTokensPerThread; ++j) {
-      if (first + kWarp * j < row.vocab) bits[j] = from[kWarp * j];
-    }
+    for (int j = 0; j < kTokensPerThread; ++j) x[j] = widen(BFloat16{bits[j]});
   }
 }
 
@@ -185,21 +114,16 @@ __device__ __forceinline__ void load_chunk(const Row& row, int chunk, int first,
                                            float (&x)[kTokensPerThread]) {
   const bool whole = (chunk + 1) * kChunk <= row.vocab;
   if (row.dtype == DType::kFloat32) {
-    load_chunk_as(row, first, whole, x);
-  } else {
-    uint16_t bits[kTokensPerThread] = {};
-    load_chunk_as(row, first, whole, bits);
-    const bool half = row.dtype == DType::kFloat16;
-#pragma unroll
-    for (int j = 0; j < kTokensPerThread; ++j) {
-      x[j] = half ? widen_half(bits[j]) : widen(BFloat16{bits[j]});
+    const float* from = reinterpret_cast<const float*>(row.data) + first;
+    if (whole) {
+      load_whole(from, x);
+    } else {
+      load_last(from, row.vocab - first, x);
     }
+  } else {
+    load_16_bits(row, first, whole, x);
   }
-  if (whole) return;
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) {
-    if (first + kWarp * j >= row.vocab) x[j] = -kInfinity;
-  }
+  if (!whole) end_row(row.vocab - first, x);
 }
 
 // Replaces those of a lane's values whose bit is set in `which`. They are few, so that one copy of
@@ -227,39 +151,52 @@ __device__ __forceinline__ void penalise_all(const uint32_t* words, float penalt
   for_those(mine, x, [&](float value) { return penalise(value, penalty); });
 }
 
-// The chunk as `at` gives it.
-__device__ __forceinline__ void load_scanned_chunk(const Row& row, int chunk, int first,
-                                                   float (&x)[kTokensPerThread]) {
-  load_chunk(row, chunk, first, x);
-  if (row.penalised) penalise_all(row.penalised + first / 32, row.penalty, x);
-  if (!row.infinite) return;
+// Where a row holds +inf.
+__device__ __forceinline__ void resolve_all(const Row& row, float (&x)[kTokensPerThread]) {
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) x[j] = row.resolve(x[j]);
 }
 
-// A block of a pass over chunks: of sequence blockIdx.x, chunk blockIdx.y, position blockIdx.z. A
-// second group's positions come after those of the first.
+// Makes of a chunk's logits what `at` gives. requires the row as the scan left it
+__device__ __forceinline__ void settle(const Row& row, int first, float (&x)[kTokensPerThread]) {
+  if (uniform(row.penalised != nullptr)) {
+    penalise_all(row.penalised + first / 32, row.penalty, x);
+  }
+  if (uniform(row.infinite)) resolve_all(row, x);
+}
+
+// The group and position of blockIdx.z. Position-major: a row comes before those of all later
+// positions, and the target's before the draft's.
+struct GroupPosition {
+  bool of_draft;
+  int64_t position;
+};
+
+__device__ __forceinline__ GroupPosition group_position(const RowPair& rows) {
+  if (rows.draft.positions == 0) return {false, blockIdx.z};
+  return {blockIdx.z % 2 != 0, blockIdx.z / 2};
+}
+
+// A block of a pass over chunks: of sequence blockIdx.x, chunk blockIdx.y.
 struct ChunkPlace {
   RowId id;
-  int chunk;
-  int first;  // of this thread's tokens, 32 apart
+  int chunk, strip;  // the strip is this warp's
+  int first;         // of this thread's tokens, 32 apart
 };
 
 __device__ __forceinline__ ChunkPlace chunk_place(const RowGroup& group, int64_t position) {
-  const int chunk = int(blockIdx.y);
-  const int first = chunk * kChunk + warp_of_thread() * kTokensPerWarp + lane_of_thread();
-  return {row_id(group, blockIdx.x, position), chunk, first};
+  const int chunk = int(blockIdx.y), strip = chunk * kStripsPerChunk + warp_of_thread();
+  return {row_id(group, blockIdx.x, position), chunk, strip, strip * kStrip + lane_of_thread()};
 }
 
-// The grid of a pass over the chunks of a group, or of two with the same sequences.
-inline Grid chunks_of(const RowGroup& group) {
-  return {group.sequences, group.chunks(), group.positions};
+// Leaves the values of the warp's tiles, of which lane i holds the i-th.
+template <class T>
+__device__ __forceinline__ void keep_tiles(const RowGroup& group, const ChunkPlace& at, T mine,
+                                           T* tiles) {
+  T* of_row = tiles + at.id.row * group.tiles();
+  const int tile = at.strip * kTilesPerStrip + lane_of_thread();
+  if (lane_of_thread() < kTilesPerStrip && tile < group.tiles()) of_row[tile] = mine;
 }
-inline Grid chunks_of(const RowGroup& a, const RowGroup& b) {
-  return {a.sequences, a.chunks() > b.chunks() ? a.chunks() : b.chunks(),
-          a.positions + b.positions};
-}
-inline Grid rows_of(const RowGroup& group) { return {group.sequences, 1, group.positions}; }
 
 }  // namespace cuda
 }  // namespace spec_decode_ops

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sample: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax draw. Two launches:
 // the scan of all rows, split over blocks, and a block that finishes each row. Where top-p may
-// stand alone, a third between them sums the masses by which the draw over the whole row is then
-// judged.
+// share all of a row's mass, a third between them sums it by bins.
 #include "cuda/sample.cuh"
 
 #include "cuda/finish.cuh"
@@ -34,7 +33,7 @@ SamplePlan plan_sample(const Logits& logits, int64_t sequences, int64_t position
     return plan;
   }
   if (may_draw_from_all(filter, logits.vocab)) add_chunk_winners(plan.group, arena);
-  if (may_ask_afterwards(filter, logits.vocab)) add_winner_masses(plan.group, arena);
+  if (may_share_all(filter, logits.vocab)) add_bins(plan.group, arena);
   return plan;
 }
 
@@ -42,9 +41,10 @@ cudaError_t sample_rows(const SamplePlan& plan, const Noise& noise, int64_t* tok
                         cudaStream_t stream) {
   const RowGroup& group = plan.group;
   if (plan.sort.slice) return sample_sorted(group, plan.sort, noise, token, stream);
-  RETURN_IF_FAILED(scan({group, {}, noise}, stream));
-  if (group.chunk_before) RETURN_IF_FAILED(sum_masses({group, {}, MassOf::kWinner}, stream));
-  return launch(sample_kernel, rows_of(group), kRowThreads, stream,
+  const RowPair rows{group, {}};
+  RETURN_IF_FAILED(scan({rows, noise}, stream));
+  RETURN_IF_FAILED(sum_bins(rows, stream));
+  return launch(sample_kernel, rows_of(rows), kRowThreads, stream,
                 SampleRowsParams{group, noise, token});
 }
 

@@ -8,10 +8,23 @@ namespace cuda {
 namespace {
 
 struct ScanScratch {
+  float penalty;  // 1: none
+  bool draws;
   uint32_t penalised[kChunk / 32];
-  Scratch<uint32_t, kThreads> maxima;
   DrawScratch draw;
 };
+
+// What the row's parameters ask of the scan. By the first warp, while the logits are on their way.
+__device__ __forceinline__ void read_parameters(const RowGroup& group, const Noise& noise,
+                                                const RowId& id, ScanScratch& scratch) {
+  const Filter filter = filter_of(group, id.sequence);
+  const bool draws = group.chunk_winner && draws_from_all(filter, group.logits.vocab);
+  if (lane_of_thread() == 0) {
+    scratch.penalty = group.penalised ? filter.penalty : 1.0f;
+    scratch.draws = draws;
+  }
+  if (uniform(draws)) begin_draw(filter.temperature, place_of(noise, id), scratch.draw);
+}
 
 __device__ void mark(const int64_t* ids, int64_t count, int64_t stride, int chunk, int vocab,
                      uint32_t* penalised) {
@@ -42,56 +55,100 @@ __device__ void mark_history(const RowGroup& group, const ChunkPlace& at, uint32
   for (int w = int(threadIdx.x); w < kChunk / 32; w += kThreads) kept[w] = penalised[w];
 }
 
-// Leaves the tiles' maxima; returns the chunk's, in every thread. Maxima are taken among keys,
-// which a warp reduces in one instruction.
-__device__ __forceinline__ float keep_maxima(const RowGroup& group, const ChunkPlace& at,
-                                             const float (&x)[kTokensPerThread],
-                                             ScanScratch& scratch) {
-  constexpr int kTiles = kTokensPerThread / kLoadsPerTile;
-  uint32_t largest = 0, mine = 0;
+// The chunk's part of what later passes add to.
+__device__ __forceinline__ void clear_sums(const RowGroup& group, const ChunkPlace& at) {
+  if (group.bin_mass) {
+    const int step = group.chunks() * kThreads;
+#pragma unroll 1
+    for (int b = at.chunk * kThreads + int(threadIdx.x); b < kBins; b += step) {
+      group.bin_mass[at.id.row * kBins + b] = 0;
+    }
+  }
+  if (group.arrived && at.chunk == 0 && threadIdx.x == 0) {
+    group.arrived[at.id.row] = 0;
+    if (at.id.position == 0) group.first_rejected[at.id.sequence] = INT32_MAX;
+  }
+}
+
+// The largest logits of the warp's tiles, the i-th in tile[i] of every lane, as keys: a warp
+// reduces them in one instruction.
+struct Maxima {
+  uint32_t tile[kTilesPerStrip];
+
+  __device__ __forceinline__ uint32_t strip() const {
+    const uint32_t a = tile[0] > tile[1] ? tile[0] : tile[1];
+    const uint32_t b = tile[2] > tile[3] ? tile[2] : tile[3];
+    return a > b ? a : b;
+  }
+};
+static_assert(kTilesPerStrip == 4, "strip() compares four");
+
+__device__ __forceinline__ Maxima find_maxima(const float (&x)[kTokensPerThread]) {
+  Maxima largest;
 #pragma unroll
-  for (int i = 0; i < kTiles; ++i) {
+  for (int i = 0; i < kTilesPerStrip; ++i) {
     float tile = -kInfinity;
 #pragma unroll
     for (int j = 0; j < kLoadsPerTile; ++j) tile = fmaxf(tile, x[i * kLoadsPerTile + j]);
-    const uint32_t key = __reduce_max_sync(kAllLanes, order_key(tile));
-    mine = lane_of_thread() == i ? key : mine;
-    largest = key > largest ? key : largest;
+    largest.tile[i] = __reduce_max_sync(kAllLanes, order_bits(tile));
   }
-  const int index = at.chunk * kTilesPerChunk + warp_of_thread() * kTiles + lane_of_thread();
-  if (lane_of_thread() < kTiles && index < group.tiles()) {
-    group.tile_max[at.id.row * group.tiles() + index] = key_value(mine);
+  return largest;
+}
+
+__device__ __forceinline__ void keep_maxima(const RowGroup& group, const ChunkPlace& at,
+                                            const Maxima& largest) {
+  uint32_t mine = largest.tile[0];
+#pragma unroll
+  for (int i = 1; i < kTilesPerStrip; ++i) mine = lane_of_thread() == i ? largest.tile[i] : mine;
+  keep_tiles(group, at, key_value(mine), group.tile_max);
+}
+
+// Where among the lane's 16 tokens it holds the strip's largest logit, or -1.
+__device__ __forceinline__ int largest_in_tile(const float (&x)[kTokensPerThread], int tile,
+                                               float largest) {
+  int at = -1;
+#pragma unroll
+  for (int j = kLoadsPerTile - 1; j >= 0; --j) {
+    if (x[tile * kLoadsPerTile + j] == largest) at = tile * kLoadsPerTile + j;
   }
-  const auto larger_key = [](uint32_t a, uint32_t b) { return a > b ? a : b; };
-  const float chunk_max = key_value(combine_warps(largest, scratch.maxima, larger_key));
-  if (threadIdx.x == 0) group.chunk_max[at.id.row * group.chunks() + at.chunk] = chunk_max;
-  return chunk_max;
+  return at;
+}
+__device__ __forceinline__ int place_of_largest(const float (&x)[kTokensPerThread],
+                                                const Maxima& maxima, uint32_t largest) {
+  const float value = key_value(largest);
+  if (maxima.tile[0] == largest) return largest_in_tile(x, 0, value);
+  if (maxima.tile[1] == largest) return largest_in_tile(x, 1, value);
+  if (maxima.tile[2] == largest) return largest_in_tile(x, 2, value);
+  return largest_in_tile(x, 3, value);
 }
 
 __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& noise,
                                            int64_t position, ScanScratch& scratch) {
   const ChunkPlace at = chunk_place(group, position);
   if (at.chunk >= group.chunks()) return;  // the other group has more
-  const Filter filter = filter_of(group, at.id.sequence);
   Row row = plain_row(group, at.id);
   float x[kTokensPerThread];
   load_chunk(row, at.chunk, at.first, x);
-  if (group.penalised && filter.penalty != 1.0f) {
+  clear_sums(group, at);
+  const bool asks = group.penalised || group.chunk_winner;
+  if (asks) {
+    if (uniform_warp() == 0) read_parameters(group, noise, at.id, scratch);
+    __syncthreads();
+  }
+  const bool draws = asks && uniform(scratch.draws);
+  if (draws) list_zero_bytes(at.chunk, row.vocab, scratch.draw);
+  if (asks && uniform(scratch.penalty != 1.0f)) {
     mark_history(group, at, scratch.penalised);
-    const int first_word = warp_of_thread() * kTokensPerThread;
-    penalise_all(scratch.penalised + first_word, filter.penalty, x);
+    penalise_all(scratch.penalised + warp_of_thread() * kTokensPerThread, scratch.penalty, x);
     row.penalised = penalised_bits(group, at.id.row);
-    row.penalty = filter.penalty;
+    row.penalty = scratch.penalty;
   }
-  const float largest = keep_maxima(group, at, x, scratch);
-  if (!group.chunk_winner || uniform(!draws_from_all(filter, group.logits.vocab))) return;
-  row.infinite = largest == kInfinity;
-  if (row.infinite) {
-#pragma unroll
-    for (int j = 0; j < kTokensPerThread; ++j) x[j] = row.resolve(x[j]);
-  }
-  const Place place = place_of(noise, at.id);
-  const Winner winner = draw_chunk(row, filter.temperature, place, at.chunk, x, scratch.draw);
+  const Maxima maxima = find_maxima(x);
+  keep_maxima(group, at, maxima);
+  if (!draws) return;
+  const uint32_t largest = maxima.strip();
+  list_largest(place_of_largest(x, maxima, largest), key_value(largest), scratch.draw);
+  const Winner winner = draw_chunk(row, at.chunk, x, scratch.draw);
   if (threadIdx.x == 0) group.chunk_winner[at.id.row * group.chunks() + at.chunk] = winner;
 }
 
@@ -100,13 +157,12 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm - 1)
     scan_kernel(const __grid_constant__ ScanParams p) {
   __shared__ ScanScratch scratch;
-  const int64_t position = blockIdx.z - p.target.positions;
-  const bool of_target = position < 0;
-  scan_chunk(of_target ? p.target : p.draft, p.noise, of_target ? blockIdx.z : position, scratch);
+  const GroupPosition z = group_position(p.rows);
+  scan_chunk(z.of_draft ? p.rows.draft : p.rows.target, p.noise, z.position, scratch);
 }
 
 cudaError_t scan(const ScanParams& params, cudaStream_t stream) {
-  return launch(scan_kernel, chunks_of(params.target, params.draft), kThreads, stream, params);
+  return launch(scan_kernel, chunks_of(params.rows), kThreads, stream, params);
 }
 
 }  // namespace cuda

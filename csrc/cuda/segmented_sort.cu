@@ -3,8 +3,8 @@
 
 #include <cub/device/device_segmented_radix_sort.cuh>
 
-#include "cuda/mass.cuh"
 #include "cuda/scan.cuh"
+#include "cuda/scanned.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -56,11 +56,7 @@ __device__ __forceinline__ uint32_t sort_key(float x, const Filter& filter) {
 
 // The sum over the block's threads up to and including this one.
 __device__ uint64_t block_prefix(uint64_t x, Scratch<uint64_t, kRowThreads>& scratch) {
-  uint64_t sum = x;
-  for (int step = 1; step < kWarp; step *= 2) {
-    const uint64_t other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane_of_thread() >= step) sum += other;
-  }
+  uint64_t sum = warp_sum_through(x);
   if (lane_of_thread() == kWarp - 1) scratch.slot[warp_of_thread()] = sum;
   __syncthreads();
   for (int w = 0; w < warp_of_thread(); ++w) sum += scratch.slot[w];
@@ -139,13 +135,15 @@ __device__ int draw_prefix(const SortedRow& sorted, int count, const Place& plac
 
 }  // namespace
 
-__global__ void __launch_bounds__(kThreads) key_kernel(const __grid_constant__ SliceParams p) {
+__global__ void __launch_bounds__(kThreads, 1) key_kernel(const __grid_constant__ SliceParams p) {
   const ChunkPlace at = chunk_place(p.group, p.position);
   const RowId id = row_id(p.group, p.first + blockIdx.x, p.position);
   const int64_t row = blockIdx.x, vocab = p.group.logits.vocab;
   const Filter filter = filter_of(p.group, id.sequence);
   float x[kTokensPerThread];
-  load_scanned_chunk(scanned_row(p.group, id, filter).row, at.chunk, at.first, x);
+  const Row view = scanned_row(p.group, id, filter).row;
+  load_chunk(view, at.chunk, at.first, x);
+  settle(view, at.first, x);
   for (int j = 0; j < kTokensPerThread; ++j) {
     const int token = at.first + kWarp * j;
     if (token >= vocab) break;
@@ -238,7 +236,7 @@ SortSpace new_sort_space(const RowGroup& group, Arena& arena) {
 
 cudaError_t sample_sorted(const RowGroup& group, const SortSpace& space, const Noise& noise,
                           int64_t* token, cudaStream_t stream) {
-  RETURN_IF_FAILED(scan({group, {}, noise}, stream));
+  RETURN_IF_FAILED(scan({{group, {}}, noise}, stream));
   return sort_and_walk({group, space, 0, 0, 0, noise, token}, stream);
 }
 

@@ -3,13 +3,13 @@
 // One block a row.
 //
 // The k-th largest of the tiles' maxima is a proven lower bound of the k-th largest logit; tokens
-// under a floor of mass cannot matter to top-p, nor tokens under the bound to min-p. What is left
-// above the floor, the candidates, is a few hundred tokens on ordinary rows and stays in shared
-// memory. Of a row with more of them the tiles that hold any are read again at each step: slower,
-// and the same.
+// under the bound cannot matter to min-p; and what top-p alone keeps ends among the tokens of one
+// bin of the row's mass. The tokens that may decide, the candidates, are a few hundred on ordinary
+// rows and stay in shared memory. Of a row with more of them the tiles that hold any are read again
+// at each step: slower, and the same.
 #pragma once
 
-#include "cuda/mass.cuh"
+#include "cuda/bins.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -19,18 +19,17 @@ constexpr int kDigits = 1 << kDigitBits;
 
 struct Candidate {
   int32_t id;
-  float y;
+  float x, y;
   uint64_t mass;
 };
 
 struct SelectScratch {
   int count;
   int32_t id[kCandidates];
-  float y[kCandidates];
-  uint64_t mass[kCandidates];
-  uint32_t low[kDigits], high[kDigits];  // 64-bit sums by two native atomics
-  uint32_t digit, failing;
-  uint64_t rest;
+  float x[kCandidates];
+  SharedSums<kDigits, kRowThreads> digits;
+  Crossing crossing;
+  uint32_t failing;
   Scratch<uint64_t, kRowThreads> sums;
   Scratch<Winner, kRowThreads> winners;
 };
@@ -49,10 +48,11 @@ class Candidates {
         masses_(masses_of_logits(scanned.max, temperature)),
         scratch_(scratch) {}
 
-  // Takes all tokens whose quotient reaches `floor`, which is finite, and perhaps some below. Ends
-  // with a barrier.
-  __device__ __forceinline__ void collect(float floor) {
-    floor_ = logit_floor(floor, temperature_.value);
+  // Takes all tokens with quotients in [from, to], and perhaps some near it. Ends with a barrier.
+  // requires a finite `from`
+  __device__ __forceinline__ void collect(float from, float to) {
+    least_ = logit_floor(from, temperature_.value);
+    most_ = -logit_floor(-to, temperature_.value);
     if (threadIdx.x == 0) scratch_.count = 0;
     __syncthreads();
     for (int first = 0; first < tiles_; first += kRowThreads) {
@@ -64,13 +64,6 @@ class Candidates {
     }
     __syncthreads();
     count_ = scratch_.count;
-    if (count_ <= kCandidates) {
-      for (int i = int(threadIdx.x); i < count_; i += kRowThreads) {
-        const Candidate candidate = candidate_of(scratch_.id[i], scratch_.y[i]);
-        scratch_.y[i] = candidate.y;
-        scratch_.mass[i] = candidate.mass;
-      }
-    }
     __syncthreads();
   }
 
@@ -89,24 +82,21 @@ class Candidates {
     const int end = listed ? count_ : row_.vocab;
 #pragma unroll 1
     for (int i = int(threadIdx.x); i < end; i += kRowThreads) {
-      Candidate candidate;
       if (listed) {
-        candidate = {scratch_.id[i], scratch_.y[i], scratch_.mass[i]};
-      } else {
-        if (!tile_reaches(i / kTile)) continue;
+        visit(candidate_of(scratch_.id[i], scratch_.x[i]));
+      } else if (tile_reaches(i / kTile)) {
         const float x = row_.at(i);
-        if (!(x >= floor_)) continue;
-        candidate = candidate_of(i, x);
+        if (is_between(x)) visit(candidate_of(i, x));
       }
-      visit(candidate);
     }
   }
 
  private:
-  __device__ __forceinline__ bool tile_reaches(int tile) const { return tile_max(tile) >= floor_; }
+  __device__ __forceinline__ bool tile_reaches(int tile) const { return tile_max(tile) >= least_; }
+  __device__ __forceinline__ bool is_between(float x) const { return x >= least_ && x <= most_; }
 
   __device__ __forceinline__ Candidate candidate_of(int token, float x) const {
-    return {token, quotient(x, temperature_), masses_.of(x)};
+    return {token, x, quotient(x, temperature_), masses_.of(x)};
   }
 
   // By a warp: lists the tile's candidates with their logits. All its loads are issued before the
@@ -124,11 +114,11 @@ class Candidates {
     for (int j = 0; j < kLoadsPerTile; ++j) {
       const int token = first + kWarp * j;
       x[j] = row_.resolve(x[j]);
-      if (!(x[j] >= floor_)) continue;
+      if (!is_between(x[j])) continue;
       const int place = atomicAdd(&scratch_.count, 1);
       if (place >= kCandidates) continue;
       scratch_.id[place] = token;
-      scratch_.y[place] = x[j];
+      scratch_.x[place] = x[j];
     }
   }
 
@@ -139,65 +129,32 @@ class Candidates {
   const float largest_;  // quotient of the row
   const Masses masses_;
   SelectScratch& scratch_;
-  float floor_ = 0.0f;
+  float least_ = 0.0f, most_ = 0.0f;  // logits
   int count_ = 0;
 };
 
 // ---- Radix selection by weight ----
-
-__device__ __forceinline__ void add_to_digit(SelectScratch& scratch, uint32_t digit,
-                                             uint64_t weight) {
-  const uint32_t low = uint32_t(weight);
-  const uint32_t before = atomicAdd(&scratch.low[digit], low);
-  const uint32_t high = uint32_t(weight >> 32) + (before + low < before);
-  if (high) atomicAdd(&scratch.high[digit], high);
-}
-
-// By the first warp: from the largest digit down, the one at which the running sum reaches `need`,
-// and what is left to reach within it.
-__device__ __forceinline__ void find_digit(SelectScratch& scratch, uint64_t need) {
-  constexpr int kPerLane = kDigits / kWarp;
-  const int top = kDigits - 1 - lane_of_thread() * kPerLane;
-  uint64_t sum = 0;
-  for (int i = 0; i < kPerLane; ++i) {
-    sum += uint64_t(scratch.high[top - i]) << 32 | scratch.low[top - i];
-  }
-  uint64_t through = sum;
-  for (int step = 1; step < kWarp; step *= 2) {
-    const uint64_t other = __shfl_up_sync(kAllLanes, through, step);
-    if (lane_of_thread() >= step) through += other;
-  }
-  uint64_t before = through - sum;
-  if (!(before < need && need <= through)) return;
-  int digit = top;
-  for (;; --digit) {
-    const uint64_t weight = uint64_t(scratch.high[digit]) << 32 | scratch.low[digit];
-    if (before + weight >= need) break;
-    before += weight;
-  }
-  scratch.digit = uint32_t(digit);
-  scratch.rest = need - before;
-}
 
 // Extends `prefix`, the digits above `shift` of the crossing rank, by one digit. `visit_weights`
 // calls add(rank, weight) for every candidate.
 template <class Rank, class VisitWeights>
 __device__ __forceinline__ void next_digit(SelectScratch& scratch, Rank& prefix, int shift,
                                            uint64_t& need, VisitWeights visit_weights) {
-  for (int d = int(threadIdx.x); d < kDigits; d += kRowThreads) {
-    scratch.low[d] = 0;
-    scratch.high[d] = 0;
-  }
+  scratch.digits.clear();
   __syncthreads();
   visit_weights([&](Rank rank, uint64_t weight) {
     const bool same = ((rank ^ prefix) >> shift) >> kDigitBits == 0;
-    if (same && weight) add_to_digit(scratch, uint32_t(rank >> shift) % kDigits, weight);
+    if (same && weight) scratch.digits.add(int(uint32_t(rank >> shift) % kDigits), weight);
   });
   __syncthreads();
-  if (uniform_warp() == 0) find_digit(scratch, need);
+  if (uniform_warp() == 0) {
+    const auto from_the_largest = [&](int i) { return scratch.digits.at(kDigits - 1 - i); };
+    const Crossing crossing = warp_crossing<kDigits>(need, from_the_largest);
+    if (lane_of_thread() == 0) scratch.crossing = crossing;
+  }
   __syncthreads();
-  prefix |= Rank(scratch.digit) << shift;
-  need = scratch.rest;
+  prefix |= Rank(kDigits - 1 - scratch.crossing.place) << shift;
+  need = scratch.crossing.need;
   __syncthreads();
 }
 
@@ -253,14 +210,6 @@ __device__ __forceinline__ float kth_bound(const Candidates& candidates, int64_t
   return bound > -kInfinity ? quotient(bound, candidates.temperature()) : -kMaxFloat;
 }
 
-__device__ __forceinline__ float candidate_floor(const Candidates& candidates, int vocab,
-                                                 const Filter& filter, SelectScratch& scratch) {
-  if (uniform(has_top_k(filter, vocab))) return kth_bound(candidates, filter.top_k, scratch);
-  const bool bounded = !has_top_p(filter) && filter.min_p > 0x1p-44;
-  const float least = bounded ? float(filter.min_p) : 0x1p-44f;
-  return mass_floor(candidates.largest(), least < 1.0f ? least : 1.0f);
-}
-
 __device__ __forceinline__ Cut top_k_cut(const Candidates& candidates, int64_t k,
                                          SelectScratch& scratch) {
   if (uniform(candidates.count() <= k)) return keep_all();  // the floor says it all
@@ -269,12 +218,21 @@ __device__ __forceinline__ Cut top_k_cut(const Candidates& candidates, int64_t k
   return {find_quotient(candidates, need, one, scratch), INT32_MAX};
 }
 
-__device__ __forceinline__ Cut top_p_cut(const Candidates& candidates, double top_p,
-                                         const Cut& so_far, SelectScratch& scratch) {
-  uint64_t total = 0;
-  candidates.for_each([&](const Candidate& c) { total += kept(c.y, c.id, so_far) ? c.mass : 0; });
-  uint64_t need = top_p_quota(top_p, block_sum(total, scratch.sums));
-  const auto mass_of = [&](const Candidate& c) { return kept(c.y, c.id, so_far) ? c.mass : 0; };
+// The mass of the candidates that a cut keeps, in every thread.
+__device__ __forceinline__ uint64_t kept_mass(const Candidates& candidates, const Cut& cut,
+                                              SelectScratch& scratch) {
+  uint64_t sum = 0;
+  candidates.for_each([&](const Candidate& c) { sum += kept(c.y, c.id, cut) ? c.mass : 0; });
+  return block_sum(sum, scratch.sums);
+}
+
+// The cut after the candidate at which the running mass reaches `need`, among those with
+// from <= y <= to. requires 1 <= need <= their mass
+__device__ __forceinline__ Cut cut_at_mass(const Candidates& candidates, uint64_t need,
+                                           const BinEnds& among, SelectScratch& scratch) {
+  const auto mass_of = [&](const Candidate& c) {
+    return c.y >= among.from && c.y <= among.to ? c.mass : 0;
+  };
   const float y = find_quotient(candidates, need, mass_of, scratch);
   return {y, find_tie(candidates, y, need, scratch) + 1};
 }
@@ -295,23 +253,71 @@ __device__ __forceinline__ Cut min_p_cut(const Candidates& candidates, double mi
   return {failing, 0};
 }
 
-// The row's cut, in every thread, and its candidates, among which are all tokens that it keeps.
-// requires T > 0, a row that is not empty and a filter that may drop something
-__device__ __forceinline__ Cut select(Candidates& candidates, int vocab, const Filter& filter,
-                                      SelectScratch& scratch) {
-  const float floor = candidate_floor(candidates, vocab, filter, scratch);
-  candidates.collect(floor);
-  Cut cut{floor, INT32_MAX};
-  if (uniform(has_top_k(filter, vocab))) {
-    cut = stricter(cut, top_k_cut(candidates, filter.top_k, scratch));
-  }
+// With top-k: the cut, in every thread; its tokens are among the candidates.
+__device__ __forceinline__ Cut select_top_k(Candidates& candidates, const Filter& filter,
+                                            SelectScratch& scratch) {
+  const float floor = kth_bound(candidates, filter.top_k, scratch);
+  candidates.collect(floor, kMaxFloat);
+  Cut cut = stricter({floor, INT32_MAX}, top_k_cut(candidates, filter.top_k, scratch));
   if (uniform(has_top_p(filter))) {
-    cut = stricter(cut, top_p_cut(candidates, filter.top_p, cut, scratch));
+    const uint64_t need = top_p_quota(filter.top_p, kept_mass(candidates, cut, scratch));
+    cut = stricter(cut, cut_at_mass(candidates, need, {cut.value, kMaxFloat}, scratch));
   }
   if (uniform(has_min_p(filter))) {
     cut = stricter(cut, min_p_cut(candidates, filter.min_p, cut, scratch));
   }
   return cut;
+}
+
+// With min-p, and perhaps top-p, of all the row's mass. Its tokens are among the candidates.
+__device__ __forceinline__ Cut select_min_p(Candidates& candidates, const RowGroup& group,
+                                            int64_t row, const Filter& filter,
+                                            SelectScratch& scratch) {
+  const float least = filter.min_p > 0x1p-44 ? float(filter.min_p) : 0x1p-44f;
+  const float floor = mass_floor(candidates.largest(), least < 1.0f ? least : 1.0f);
+  candidates.collect(floor, kMaxFloat);
+  Cut cut{floor, INT32_MAX};
+  if (uniform(has_top_p(filter))) {
+    const uint64_t need = top_p_quota(filter.top_p, mass_of_bins(group, row));
+    if (uniform(need <= kept_mass(candidates, cut, scratch))) {
+      cut = stricter(cut, cut_at_mass(candidates, need, {floor, kMaxFloat}, scratch));
+    }
+  }
+  return stricter(cut, min_p_cut(candidates, filter.min_p, cut, scratch));
+}
+
+// Where top-p alone ends the nucleus, as the bins tell: tokens above `ends` are in, those below it
+// out.
+struct NucleusEnd {
+  BinScale scale;
+  int bin;
+  uint64_t need;  // mass that is left to reach in the bin
+  BinEnds ends;
+};
+
+// By a warp, in every lane.
+__device__ __forceinline__ NucleusEnd nucleus_end(const RowGroup& group, int64_t row,
+                                                  const ScannedRow& scanned, const Filter& filter) {
+  const uint64_t* bins = group.bin_mass + row * kBins;
+  const uint64_t quota = top_p_quota(filter.top_p, mass_of_bins(group, row));
+  const Crossing crossing = warp_crossing<kBins>(quota, [&](int b) { return bins[b]; });
+  const BinScale scale = bin_scale(group, row, scanned, filter.temperature);
+  return {scale, crossing.place, crossing.need,
+          bin_ends(scale, crossing.place, filter.temperature)};
+}
+
+// With top-p alone. Candidates are the tokens near the nucleus' end only; those of them that lie in
+// earlier bins count among what is left to reach.
+__device__ __forceinline__ Cut select_top_p(Candidates& candidates, const NucleusEnd& end,
+                                            SelectScratch& scratch) {
+  candidates.collect(end.ends.from, end.ends.to);
+  uint64_t earlier = 0;
+  candidates.for_each([&](const Candidate& c) {
+    const bool among = c.y >= end.ends.from && c.y <= end.ends.to;
+    if (among && end.scale.bin_of(c.x) < end.bin) earlier += c.mass;
+  });
+  const uint64_t need = end.need + block_sum(earlier, scratch.sums);
+  return cut_at_mass(candidates, need, end.ends, scratch);
 }
 
 }  // namespace cuda

@@ -7,8 +7,10 @@
 // them.
 #include "cuda/cuts.cuh"
 #include "cuda/judge.cuh"
+#include "cuda/mass.cuh"
 #include "cuda/plan.cuh"
 #include "cuda/sample.cuh"
+#include "cuda/scan.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -69,6 +71,7 @@ Plan plan(const VerifyParams& p, int64_t rows, Algorithm algorithm, void* worksp
       if (p.draft.data) {
         plan.draft = plan_law(p.draft, rows, positions - 1, p, algorithm, arena);
       }
+      add_judgement(plan.target.group, arena);
       plan.tile_weight = new_tile_weights(plan.target.group, arena);
     }
   }
@@ -84,20 +87,16 @@ cudaError_t follow(const VerifyParams& p, int64_t rows, const Plan& plan, cudaSt
 }
 
 cudaError_t by_ratio(const VerifyParams& p, const Plan& plan, cudaStream_t stream) {
-  const RowGroup &target = plan.target.group, &draft = plan.draft.group;
-  RETURN_IF_FAILED(scan({target, draft, p.noise}, stream));
-  RETURN_IF_FAILED(find_cuts(plan.target, stream));
-  RETURN_IF_FAILED(find_cuts(plan.draft, stream));
-  if (target.tile_mass) {
-    RETURN_IF_FAILED(sum_masses({target, draft, MassOf::kLaw}, stream));
-  }
+  Round round{};
+  round.rows = {plan.target.group, plan.draft.group};
+  round.drafted = p.drafted;
+  round.noise = p.noise;
+  round.words = p.words;
+  RETURN_IF_FAILED(scan({round.rows, p.noise}, stream));
+  RETURN_IF_FAILED(find_cuts(plan.target, plan.draft, stream));
+  if (round.rows.target.tile_mass) RETURN_IF_FAILED(sum_masses(round, stream));
   JudgeParams judged{};
-  judged.target = target;
-  judged.draft = draft;
-  judged.has_draft = p.draft.data != nullptr;
-  judged.drafted = p.drafted;
-  judged.noise = p.noise;
-  judged.words = p.words;
+  judged.round = round;
   judged.tile_weight = plan.tile_weight;
   judged.accept_length = p.accept_length;
   judged.out = p.out;

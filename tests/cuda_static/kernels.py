@@ -15,6 +15,7 @@ THREADS = 256
 # Kernels by source. Those of CUB stand beside ours in segmented_sort.
 KERNELS = {
     "scan": ("scan_kernel",),
+    "bins": ("bin_kernel",),
     "mass": ("mass_kernel",),
     "filter": ("write_kernel",),
     "sample": ("sample_kernel",),
@@ -24,13 +25,18 @@ KERNELS = {
     "verify": ("follow_kernel",),
 }
 # Every token of every row goes through these.
-PASSES = ("scan_kernel", "mass_kernel", "write_kernel")
+PASSES = ("scan_kernel", "bin_kernel", "mass_kernel", "write_kernel")
 
 # Functions that few tokens, or few rows, come to. With an opcode: their blocks that have it.
 RARE = (
+    "load_last",  # the row's last chunk
+    "end_row",
+    "load_16_bits",  # 16-bit rows
     "mark_history",
     "penalise_all",
     "for_those",  # of a lane's tokens, as a loop
+    "resolve_all",  # rows that hold +inf
+    "drop_ties",  # the one strip in which a cut's class of equals ends
     "divide_extraordinary",
     "scale_rounded",
     "push",  # of a token to a list of those to score
@@ -38,7 +44,6 @@ RARE = (
     "show",  # the score of a listed token
     "fixed_point",  # rows of probabilities
     ("probability_tile", "SHFL"),
-    ("load_chunk_as", "LDG.E.U16"),  # 16-bit rows
 )
 
 
@@ -60,36 +65,51 @@ class Pass:
         return self.title.replace(" ", "_")
 
 
-LOAD = {"load_chunk": "load", "load_scanned_chunk": "load"}
-MAXIMA = {**LOAD, "keep_maxima": "maxima"}
+# The part that one warp of the block does for all of it.
+FIRST_WARP = "first warp"
+
+LOAD = {"load_chunk": "load", "settle": "load"}
+MAXIMA = {
+    **LOAD,
+    "find_maxima": "maxima",
+    "keep_maxima": "maxima",
+    "read_parameters": FIRST_WARP,
+}
 NOISE = {
     **MAXIMA,
     "list_zero_bytes": "noise",
+    "place_of_largest": "noise",
     "list_largest": "noise",
-    "resolve": "noise",
-    "score_list": "winner",
-    "block_best": "winner",
-    "divisor": "winner",
-    "logit_floor": "winner",
-    "floor": "winner",
+    "list_reaching": "noise",
     "draw_chunk": "noise",
+    "score_listed": FIRST_WARP,  # mostly one warp has tokens to score
+    "warp_best": FIRST_WARP,
 }
 MASSES = {
     **LOAD,
-    "tile_masses": "masses",
-    "weight": "masses",
-    "logit_cut": "cut",
-    "before_winner": "cut",
+    "keep_masses": "masses",
+    "drop": "masses",
+    "find_law": FIRST_WARP,
+    "is_last": FIRST_WARP,
+    "judge_position": FIRST_WARP,
 }
-QUOTIENTS = {**LOAD, "divide_all": "quotients"}
+BINS = {**LOAD, "mass": "bins", "bin_of": "bins", "add": "bins", "find_scales": FIRST_WARP}
+QUOTIENTS = {**LOAD, "divide_all": "quotients", "kept": "quotients", "find_cut": FIRST_WARP}
 PASS_LIST = (
-    Pass("maxima", "scan_kernel", MAXIMA, (), ("draw_chunk",), (("load", "maxima"), 5), 15),
-    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 22),
-    Pass("masses", "mass_kernel", MASSES, ("holds", "resolve"), (), (("load", "masses"), 24), 37),
     Pass(
-        "masses under a cut", "mass_kernel", MASSES, ("resolve",), (), (("load", "masses"), 24), 45
+        "maxima",
+        "scan_kernel",
+        MAXIMA,
+        (),
+        ("list_zero_bytes", "list_largest", "draw_chunk"),
+        (("maxima",), 5),
+        4,
     ),
-    Pass("quotients", "write_kernel", QUOTIENTS, ("resolve",)),
+    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 20.5),
+    Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
+    Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
+    Pass("bins", "bin_kernel", BINS),
+    Pass("quotients", "write_kernel", QUOTIENTS),
 )
 
 
@@ -139,8 +159,12 @@ def bytes_in_flight(resources, architecture, element):
 def instructions_a_token(function, a_pass):
     """{part: Counter of pipes}, each over the 16 tokens of a thread."""
     taken = path.main_path(function, (*RARE, *a_pass.rare), a_pass.never)
+
+    def share(part):
+        return TOKENS_A_THREAD * (THREADS // 32 if part == FIRST_WARP else 1)
+
     return {
-        part: Counter({pipe: n / TOKENS_A_THREAD for pipe, n in pipes.items()})
+        part: Counter({pipe: n / share(part) for pipe, n in pipes.items()})
         for part, pipes in path.count(taken, a_pass.parts).items()
     }
 
