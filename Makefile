@@ -23,13 +23,17 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-long test-cuda kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest -m "not cuda" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda and not long" $(TEST_ARGS)
+
+# Minutes: fifty prompts on SmolLM2, 200,000 continuations.
+test-long: kernel $(DONE)/package $(DONE)/demo $(DONE)/tests
+	$(BIN)/pytest -m long $(TEST_ARGS)
 
 # What needs nvcc, but no GPU: the CUDA library is compiled, inspected and run by the emulator.
 test-cuda: kernel $(DONE)/tests

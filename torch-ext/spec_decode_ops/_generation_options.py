@@ -19,7 +19,6 @@ FILTERS = (
 # Options of a generation config that change the text or the result, and what they are when off.
 OFF = {
     "num_beams": (None, 1),
-    "use_cache": (None, True),
     "prefill_chunk_size": (None,),
     "penalty_alpha": (None, 0, 0.0),
     "dola_layers": (None,),
