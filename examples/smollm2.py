@@ -47,14 +47,13 @@ def load(on_step=lambda text: None):
 def first_layers(model, layers):
     """A draft out of the model's own first layers, with its final norm and head; the weights are
     shared, not copied."""
-    draft = copy.copy(model)
-    draft._modules = dict(model._modules)
-    draft.model = copy.copy(model.model)
-    draft.model._modules = dict(model.model._modules)
-    draft.model.layers = model.model.layers[:layers]
-    draft.config = copy.deepcopy(model.config)
-    draft.config.num_hidden_layers = layers
-    draft.model.config = draft.config
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    with torch.device("meta"):
+        draft = type(model)(config).eval()
+    for name, module in model.model.named_children():
+        setattr(draft.model, name, module[:layers] if name == "layers" else module)
+    draft.lm_head = model.lm_head
     draft.generation_config = copy.deepcopy(model.generation_config)
     draft.generation_config.num_assistant_tokens = 5
     return draft

@@ -11,13 +11,13 @@ and the emitted stream keeps its law.
 from typing import NamedTuple
 
 MEMORY = 0.9  # weight of what was known before each new observation
-PRIOR, PRIOR_WEIGHT = 0.6, 2.0  # acceptance before anything was seen, and how many trials it counts
+PRIOR, PRIOR_WEIGHT = 0.5, 2.0  # acceptance before anything was seen, and how many trials it counts
 FIRST = 5  # draft tokens a round before anything was measured, at most
 FREE = 0.02  # share of a target call under which drafts are asked for only to watch them
 PROBE_AFTER, PROBE_AT_MOST = 16, 256  # rounds without a draft before one is tried; doubles
 PROBE = 2  # draft tokens of such a trial
 PLAIN_BY = 3  # rounds with drafts after which one without is timed
-GAIN = 1.02  # by which drafting must beat plain decoding: measurements are noisy
+GAIN = 1.05  # by which drafting must beat plain decoding: measurements are noisy
 
 
 class Plan(NamedTuple):
@@ -51,7 +51,10 @@ class AdaptiveLength:
     """
 
     def __init__(self, most: int):
-        self._trials = [_Share() for _ in range(most)]
+        # By position, after a draft that came true and after one that did not: a text copies for a
+        # while, or does not.
+        self._trials_after = {right: [_Share() for _ in range(most)] for right in (True, False)}
+        self._came_true = False
         self._draft_token = _Average()
         self._plain = _Average()  # seconds of a target call without drafts
         self._drafted = _Line()  # seconds of others, by the number of tokens they read
@@ -70,10 +73,10 @@ class AdaptiveLength:
     def add_acceptance(self, drafted: int, accepted: int) -> None:
         """What became of a draft that the target read."""
         for i in range(min(drafted, accepted + 1)):
-            self._trials[i].add(i < accepted)
+            self._trials_after[self._came_true][i].add(i < accepted)
         if drafted:
             self._watched.clear()
-            good = accepted == drafted
+            self._came_true = good = accepted == drafted
             self._probe_after = PROBE_AFTER if good else min(2 * self._probe_after, PROBE_AT_MOST)
 
     def add_times(self, asked: int, read: int, draft_seconds: float, seconds: float) -> None:
@@ -97,7 +100,8 @@ class AdaptiveLength:
         draft, depth = self._watched.pop(row, (draft, 0))
         for token in emitted[: len(draft) - depth]:
             right = draft[depth] == token
-            self._trials[depth].add(right)
+            self._trials_after[self._came_true][depth].add(right)
+            self._came_true = right
             depth += 1
             if not right:
                 return
@@ -114,7 +118,7 @@ class AdaptiveLength:
         best, most = 0, GAIN / self._seconds(0)
         expected, chance, estimate = 1.0, 1.0, PRIOR
         for k in range(1, limit + 1):
-            estimate = self._trials[k - 1].estimate(estimate)
+            estimate = self._trials_after[self._came_true][k - 1].estimate(estimate)
             chance *= estimate
             expected += chance
             if expected / self._seconds(k) > most:
