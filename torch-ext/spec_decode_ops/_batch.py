@@ -7,6 +7,7 @@ from typing import Any, Optional
 import torch
 
 from . import _arguments
+from ._cached_rows import padded
 from ._generation_options import Ends, Filters
 
 
@@ -38,7 +39,7 @@ class Batch:
     def extend(self, b: int, tokens: list[int]) -> list[int]:
         """Adds tokens to row b up to its end; returns those that were added."""
         tokens = tokens[: self.left[b]]
-        end = self.ends.first_end(self._padded(b) + tokens, len(tokens), self.input_ids.device)
+        end = self.ends.first_end(tokens, lambda: self._ids(b, tokens))
         if end is not None:
             tokens = tokens[: end.count]
         self.texts[b] += tokens
@@ -57,8 +58,10 @@ class Batch:
         ids = self.input_ids
         return torch.cat([ids, torch.tensor(rows, dtype=ids.dtype, device=ids.device)], 1)
 
-    def _padded(self, b: int) -> list[int]:
-        return self.input_ids[b, : self.padding[b]].tolist() + self.texts[b]
+    def _ids(self, b: int, tokens: list[int]) -> torch.Tensor:
+        """Row b as `generate` would have it with these tokens, [1, length]."""
+        padding = self.input_ids[b, : self.padding[b]].tolist()
+        return torch.tensor([padding + self.texts[b] + tokens], device=self.input_ids.device)
 
 
 class Drawing:
@@ -92,10 +95,7 @@ class Drawing:
         if self.filters.get("repetition_penalty", 1.0) == 1.0:
             return None
         seen = [text[begin:] for text, begin in zip(texts, self._unpenalised)]
-        rows = torch.full((len(seen), max(map(len, seen))), -1)
-        for row, tokens in zip(rows, seen):
-            row[: len(tokens)] = torch.tensor(tokens, dtype=torch.int64)
-        return rows.to(device)
+        return padded(seen, -1).to(device)
 
 
 def _seed(where: str, seed: Any, rows: int, device) -> Any:

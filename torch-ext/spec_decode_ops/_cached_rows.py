@@ -24,17 +24,24 @@ class Reading(NamedTuple):
     places: torch.Tensor
 
 
+def padded(rows: list, filler: int) -> torch.Tensor:
+    """Lists as rows of one int64 tensor, padded on the right."""
+    width = max(map(len, rows))
+    filled = [[*row, *[filler] * (width - len(row))] for row in rows]
+    return torch.tensor(filled, dtype=torch.int64).reshape(len(rows), width)
+
+
 def reading(texts: list, begins: list[int], drafts: list) -> Reading:
     """texts[b][begins[b] :] padded on the left, then drafts[b] padded on the right."""
-    rows, before = len(texts), max(len(text) - begin for text, begin in zip(texts, begins))
-    width = before + max(map(len, drafts))
-    tokens = torch.zeros(rows, width, dtype=torch.int64)
-    places = torch.full((rows, width), -1)
-    for b, (text, begin, draft) in enumerate(zip(texts, begins, drafts)):
-        first, last = before - (len(text) - begin), before + len(draft)
-        tokens[b, first:last] = torch.tensor([*text[begin:], *draft], dtype=torch.int64)
-        places[b, first:last] = torch.arange(begin, len(text) + len(draft))
-    return Reading(tokens, places)
+    unread = [len(text) - begin for text, begin in zip(texts, begins)]
+    most = max(unread)
+    left = [most - n for n in unread]
+    rows = list(zip(left, texts, begins, drafts))
+    tokens = [[*[0] * pad, *text[begin:], *draft] for pad, text, begin, draft in rows]
+    places = [
+        [*[-1] * pad, *range(begin, len(text) + len(draft))] for pad, text, begin, draft in rows
+    ]
+    return Reading(padded(tokens, 0), padded(places, -1))
 
 
 class CachedRows:

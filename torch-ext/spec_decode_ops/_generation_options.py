@@ -2,6 +2,7 @@
 """What transformers' `generate` was asked for, as `sample` and `verify` take it; and errors that
 name what they cannot do."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Optional, Union
 
 import torch
@@ -135,15 +136,14 @@ class Ends:
             elif name != "MaxLengthCriteria":
                 self.others.append(each)
 
-    def first_end(self, ids: list, new: int, device: torch.device) -> Optional[End]:
-        """The first end among the last `new` tokens of a row."""
-        begin, row = len(ids) - new, None
-        for i in range(new):
-            if ids[begin + i] in self.eos:
+    def first_end(self, tokens: list, ids: Callable[[], torch.Tensor]) -> Optional[End]:
+        """The first end among a row's new tokens; `ids` gives the row with them, [1, length]."""
+        row = ids() if self.others else None
+        for i, token in enumerate(tokens):
+            if token in self.eos:
                 return End(i + 1, "eos")
             if self.others:
-                row = torch.tensor([ids], device=device) if row is None else row
-                text = row[:, : begin + i + 1]
+                text = row[:, : row.shape[1] - len(tokens) + i + 1]
                 if any(bool(torch.as_tensor(each(text, None)).all()) for each in self.others):
                     return End(i + 1, "stop")
         return None

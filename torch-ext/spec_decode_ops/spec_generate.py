@@ -10,7 +10,7 @@ import torch
 from . import _callbacks, _generation_options
 from ._batch import Batch, Drawing
 from ._batch_drafts import Drafts, LookupDrafts, ModelDrafts
-from ._cached_rows import CachedRows, reading
+from ._cached_rows import CachedRows, padded, reading
 from ._draft_length import AdaptiveLength, FixedLength
 from .stats import DecodeStats
 from .verify import verify
@@ -137,7 +137,7 @@ class _Loop:
         drafted = time.perf_counter()
         rows = self.target.read(reading(batch.texts, begins, drafts.tokens), width + 1)
         read = time.perf_counter()
-        accepted, emitted = self._verify(rows, drafts, width)
+        accepted, emitted = self._verify(rows, drafts)
         verified = time.perf_counter()
 
         if not self.stats.target_calls:
@@ -165,11 +165,9 @@ class _Loop:
         most = max(0, min(self.k, self.target.room() - unread))
         return [min(most, left - 1) if left else 0 for left in batch.left]
 
-    def _verify(self, rows, drafts: Drafts, width: int) -> tuple[list[int], list[list[int]]]:
+    def _verify(self, rows, drafts: Drafts) -> tuple[list[int], list[list[int]]]:
         """For each row how many draft tokens are accepted; these and the target's own token."""
-        tokens = torch.full((len(drafts.tokens), width), -1)
-        for row, draft in zip(tokens, drafts.tokens):
-            row[: len(draft)] = torch.tensor(draft, dtype=torch.int64)
+        tokens = padded(drafts.tokens, -1)
         accept_len, out = verify(
             rows,
             None if drafts.logits is None else drafts.logits.to(rows.device),
@@ -177,7 +175,7 @@ class _Loop:
             method="coupled" if self.drawing.coupled else "token",
             **self.drawing.arguments(self.batch.texts, rows.device),
         )
-        self.drawing.round_offset += width + 1
+        self.drawing.round_offset += tokens.shape[1] + 1
         accepted = accept_len.tolist()
         return accepted, [row[: n + 1] for row, n in zip(out.tolist(), accepted)]
 
