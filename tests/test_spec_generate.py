@@ -127,6 +127,14 @@ def test_torch_manual_seed_rules_where_no_seed_is_given(sdo):
     assert not torch.equal(texts[0], texts[2])
 
 
+def test_an_explicit_seed_and_greedy_decoding_touch_no_generator(sdo):
+    ids, mask = padded_prompts([6])
+    before = torch.get_rng_state()
+    speculative(sdo, MODEL, ids, mask, do_sample=True, seed=1, prompt_lookup_num_tokens=4)
+    speculative(sdo, MODEL, ids, mask, do_sample=False, prompt_lookup_num_tokens=4)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 @pytest.mark.parametrize("batch", LENGTHS)
 def test_a_stopping_criterion_cuts_each_row_inside_a_round(sdo, batch):
     class SumIsRound(transformers.StoppingCriteria):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch: the texts of a batch while they are generated, where they end, and how their tokens are
-drawn."""
+"""Batch: the texts of a batch while they are generated, and where they end. Drawing: how their
+tokens are drawn."""
 
 from typing import Any, Optional
 
@@ -74,6 +74,8 @@ class Drawing:
     def __init__(self, filters: Filters, do_sample: bool, coupled: bool, seed: Any, batch: Batch):
         self.filters = filters.arguments if do_sample else {**filters.arguments, "temperature": 0.0}
         self.coupled = coupled or not do_sample
+        if seed is None and not do_sample:
+            seed = 0  # not read
         self.seed = _seed("spec_generate", seed, len(batch.texts), batch.input_ids.device)
         self.round_offset = 0
         ignored = torch.as_tensor(filters.ignored).expand(len(batch.texts)).tolist()

@@ -85,8 +85,23 @@ class CachedRows:
             **({"logits_to_keep": keep} if self.reads_last_rows_only else {}),
         )
         logits = self.model(**inputs, return_dict=True).logits
+        if not self.places.numel():
+            self._check_cache()
         self.places = places
         return logits[:, -keep:]
+
+    def _check_cache(self) -> None:
+        """Raises where what was read could not be taken back. Layers know once they were used."""
+        kind, rows = type(self.cache).__name__, self.places.shape[0]
+        if not self.cache.is_croppable:
+            raise ValueError(
+                f"spec_generate: the {kind} cannot be cropped, which speculation needs"
+            )
+        if rows > 1 and any(self.cache.is_sliding):
+            raise ValueError(
+                f"spec_generate: the {kind} has sliding-window layers and the batch {rows} rows, "
+                "wanted 1"
+            )
 
     def cut(self, lengths: list[int]) -> None:
         """Takes back what row b read of its text from token lengths[b] on."""

@@ -111,17 +111,6 @@ def padding(where: str, input_ids: Any, mask: Any, position_ids: Any, held: int)
     return padding.tolist()
 
 
-def check_cache(where: str, cache: Any, rows: int) -> None:
-    """Raises where what a model read could not be taken back. Layers know once they were used."""
-    if not cache.is_croppable:
-        kind = type(cache).__name__
-        raise ValueError(f"{where}: the {kind} cannot be cropped, which speculation needs")
-    if rows > 1 and any(cache.is_sliding):
-        raise ValueError(
-            f"{where}: the cache has sliding-window layers and the batch {rows} rows, wanted 1"
-        )
-
-
 class Ends:
     """Where the rows of a batch end: transformers' stopping criteria, applied to one row and one
     new token at a time, so that each row is cut at the token that ends it."""

@@ -41,9 +41,10 @@ def spec_generate(
     Any batch size with padding on the left, greedy or do_sample=True, with the generation config's
     repetition_penalty, temperature, top_k, top_p and min_p, which are applied to both models;
     attention_mask, eos_token_id, max_length and max_new_tokens, stopping criteria (asked about one
-    row at a time, after each of its tokens), dynamic and static caches, and for one row a streamer.
-    Greedy and coupled output is that of plain decoding, whatever the draft, k and adaptation, as
-    far as the model's own logits do not depend on how many tokens it reads at once.
+    row at a time, after each of its tokens), dynamic and static caches (nothing is compiled), and
+    for one row a streamer. Greedy and coupled output is that of plain decoding, whatever the draft,
+    k and adaptation, as far as the model's own logits do not depend on how many tokens it reads at
+    once.
 
     Arguments of its own, given to `generate`:
         seed: any int: row b draws from noise stream b, for the token at position i of its text
@@ -140,8 +141,6 @@ class _Loop:
         accepted, emitted = self._verify(rows, drafts)
         verified = time.perf_counter()
 
-        if not self.stats.target_calls:
-            _generation_options.check_cache(_NAME, self.target.cache, len(begins))
         asked = max(map(len, proposal.tokens))
         self.length.add_times(asked, width, drafted - start, verified - drafted)
         self.stats.add_target_call(start, drafted, read, verified)
