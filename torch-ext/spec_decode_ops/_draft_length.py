@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 MEMORY = 0.9  # weight of what was known before each new observation
 PRIOR, PRIOR_WEIGHT = 0.5, 2.0  # acceptance before anything was seen, and how many trials it counts
-FIRST = 5  # draft tokens a round before anything was measured, at most
+FIRST = 5  # draft tokens a round before a draft's seconds were measured, or if it is dear, at most
 FREE = 0.02  # share of a target call under which drafts are asked for only to watch them
 PROBE_AFTER, PROBE_AT_MOST = 16, 256  # rounds without a draft before one is tried; doubles
 PROBE = 2  # draft tokens of such a trial
-PLAIN_BY = 3  # rounds with drafts after which one without is timed
+PLAIN_SHARE = 0.6  # of a call with one draft token, that one without is thought to take untimed
 GAIN = 1.05  # by which drafting must beat plain decoding: measurements are noisy
 
 
@@ -59,10 +59,9 @@ class AdaptiveLength:
         self._plain = _Average()  # seconds of a target call without drafts
         self._drafted = _Line()  # seconds of others, by the number of tokens they read
         self._rounds_without = 0
-        self._rounds_with = 0
         self._probe_after = PROBE_AFTER
         self._watched = {}  # by row: a draft that was not used, and how much of it came true
-        self._first_call = True
+        self._first_call = 0.0  # its seconds: it reads the prompt
 
     def plan(self, limit: int) -> Plan:
         use = self._best(limit)
@@ -83,12 +82,9 @@ class AdaptiveLength:
         """Seconds of drafting `asked` tokens, and of a target call with `read` draft tokens."""
         if asked:
             self._draft_token.add(draft_seconds / asked)
-        if read:
-            self._rounds_with, self._rounds_without = self._rounds_with + 1, 0
-        else:
-            self._rounds_without += 1
-        if self._first_call:
-            self._first_call = False  # it reads the prompt
+        self._rounds_without = 0 if read else self._rounds_without + 1
+        if not self._first_call:
+            self._first_call = seconds
         elif read:
             self._drafted.add(read + 1, seconds)
         else:
@@ -112,9 +108,7 @@ class AdaptiveLength:
         if limit <= 0:
             return 0
         if not self._drafted.seen:
-            return min(limit, FIRST)
-        if not self._plain.seen and self._rounds_with >= PLAIN_BY:
-            return 0
+            return limit if self._draft_token.seen and self._is_free(limit) else min(limit, FIRST)
         best, most = 0, GAIN / self._seconds(0)
         expected, chance, estimate = 1.0, 1.0, PRIOR
         for k in range(1, limit + 1):
@@ -129,12 +123,13 @@ class AdaptiveLength:
 
     def _seconds(self, k: int) -> float:
         """Of a round with k drafts."""
-        if k == 0 and self._plain.seen:
-            return self._plain.value
+        if k == 0:
+            return self._plain.value if self._plain.seen else PLAIN_SHARE * self._drafted.at(2)
         return self._draft_token.value * k + self._drafted.at(k + 1)
 
     def _is_free(self, k: int) -> bool:
-        return self._draft_token.value * k < FREE * self._seconds(0)
+        """By the first call's seconds, which reads the prompt, before others were timed."""
+        return self._draft_token.value * k < FREE * (self._seconds(0) or self._first_call)
 
 
 class _Share:
