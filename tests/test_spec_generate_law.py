@@ -9,6 +9,8 @@ import pytest
 import torch
 from tiny_llamas import resembling, tiny_llama
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 VOCAB, PROMPT, ROWS = 4, [1, 2], 5000
 TARGET = tiny_llama(3, 1, VOCAB)
 DRAFT = resembling(TARGET, 0.3)

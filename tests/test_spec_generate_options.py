@@ -8,6 +8,8 @@ import pytest
 import torch
 from tiny_llamas import PAD, VOCAB, padded_prompts, tiny_llama, transformers
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 MODEL = tiny_llama()
 IDS, MASK = padded_prompts([5, 3])
 LOOKUP = {"prompt_lookup_num_tokens": 3}
