@@ -101,7 +101,8 @@ class SpeculativeDecoder:
             model's cache is right.
 
     `stats` describes the latest call. What a callback raises passes through, with a note that
-    names the callback; StopIteration becomes a RuntimeError, as it would end a stream unnoticed.
+    names the callback (tracebacks show it from Python 3.11 on); StopIteration becomes a
+    RuntimeError, as it would end a stream unnoticed.
 
     Raises:
         ValueError, TypeError: a parameter, or a combination of them, has no meaning.
