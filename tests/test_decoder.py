@@ -241,8 +241,9 @@ def test_a_stream_yields_what_generate_returns_round_by_round(sdo):
     decoder = sdo.SpeculativeDecoder(DRAFTS["other"], TARGET.rows, k=3, inputs="logits")
     rounds = list(decoder.stream(PROMPT, 23))
     assert len(rounds) == decoder.stats.rounds
-    assert PROMPT + [token for tokens in rounds for token in tokens] == plain_greedy(23)
-    assert all(1 <= len(tokens) <= 4 for tokens in rounds)
+    assert PROMPT + [token for tokens, _ in rounds for token in tokens] == plain_greedy(23)
+    assert all(1 <= len(tokens) <= 4 for tokens, _ in rounds)
+    assert [reason for _, reason in rounds] == [None] * (len(rounds) - 1) + ["length"]
 
 
 def test_a_stream_closed_early_leaves_nothing_broken(sdo):
@@ -251,15 +252,15 @@ def test_a_stream_closed_early_leaves_nothing_broken(sdo):
     )
     expected = plain_sampling(sdo, 23, 1, {})
     stream = decoder.stream(PROMPT, 23)
-    first = next(stream)
+    first, _ = next(stream)
     stream.close()
     assert PROMPT + first == expected[: len(PROMPT) + len(first)]
     assert decoder.stats.emitted == len(first)
     assert decoder.generate(PROMPT, 23) == expected
     open_stream, tokens = decoder.stream(PROMPT, 23), []
-    tokens += next(open_stream)
+    tokens += next(open_stream).tokens
     assert decoder.generate(PROMPT, 23) == expected
-    assert PROMPT + tokens + [t for more in open_stream for t in more] == expected
+    assert PROMPT + tokens + [t for more, _ in open_stream for t in more] == expected
 
 
 def test_stats_count_what_happened(sdo):

@@ -101,6 +101,11 @@ def test_soft_drafts_get_the_token_rule_and_others_the_coupled_one(sdo, monkeypa
         ({"seed": "7"}, TypeError, "seed is '7', wanted an integer"),
         ({"eos_token_id": [1, 2.5]}, TypeError, "eos_token_id is 2.5, wanted an integer"),
         ({"on_round": 3}, TypeError, "on_round is 3, wanted a callable"),
+        ({"draft_rollback": 3}, TypeError, "draft_rollback is 3, wanted a callable or None"),
+        ({"stop": "end"}, TypeError, "stop is a str, wanted a list of sequences of token ids"),
+        ({"stop": [1, 2]}, TypeError, "stop[0] is 1, wanted a list of sequences of token ids"),
+        ({"stop": [[1], []]}, ValueError, "stop[1] is empty, wanted at least one token"),
+        ({"stop": [[1.5]]}, TypeError, "stop[0] is 1.5, wanted an integer"),
         ({"temperature": math.nan}, ValueError, "temperature is nan, wanted a finite number"),
         ({"top_p": "0.9"}, TypeError, "top_p is '0.9', wanted a real number"),
         ({"repetition_penalty": 0.0}, ValueError, "repetition_penalty is 0.0, wanted a positive"),
@@ -218,25 +223,30 @@ def test_a_row_that_holds_no_token_is_named_and_never_emitted(sdo, options):
     )
     emitted = []
     with pytest.raises(ValueError, match="target_step: the row for position 8 holds no token"):
-        for tokens in decoder.stream(PROMPT, 23):
+        for tokens, _ in decoder.stream(PROMPT, 23):
             emitted += tokens
     assert len(PROMPT) + len(emitted) <= 8
     assert all(0 <= token < VOCAB for token in emitted)
 
 
-def test_an_exception_in_a_callback_passes_through(sdo):
+CALLBACKS = ["draft_step", "target_step", "on_round", "draft_rollback", "target_rollback"]
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_an_exception_in_a_callback_passes_through_and_names_it(sdo, name):
     class Stop(Exception):
         pass
 
     def fails(*_):
         raise Stop
 
-    for draft, target in ((fails, TARGET.rows), (DRAFTS["right"], fails)):
-        with pytest.raises(Stop):
-            sdo.SpeculativeDecoder(draft, target, inputs="logits").generate(PROMPT, 5)
+    callbacks = {"draft_step": DRAFTS["right"], "target_step": TARGET.rows, name: fails}
+    with pytest.raises(Stop) as raised:
+        sdo.SpeculativeDecoder(**callbacks, inputs="logits").generate(PROMPT, 5)
+    assert f"raised by the callback {name}" in raised.value.__notes__
 
 
-@pytest.mark.parametrize("name", ["draft_step", "target_step", "on_round"])
+@pytest.mark.parametrize("name", CALLBACKS)
 def test_a_callback_that_stops_iterating_is_named(sdo, name):
     """Python would call it a RuntimeError of the stream, or take it for the stream's end."""
 
@@ -255,7 +265,7 @@ def test_a_prompt_that_changes_during_a_stream_does_not_matter(sdo):
     wanted = sampler(sdo, seed=3).generate(prompt, 12)
     stream = sampler(sdo, seed=3).stream(prompt, 12)
     prompt.zero_()
-    assert [token for tokens in stream for token in tokens] == wanted[len(PROMPT) :].tolist()
+    assert [token for tokens, _ in stream for token in tokens] == wanted[len(PROMPT) :].tolist()
 
 
 @pytest.mark.parametrize("rows", [torch.empty(0, 0), torch.empty(0, VOCAB), None])

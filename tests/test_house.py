@@ -97,9 +97,13 @@ def test_version_numbers_agree():
 
 
 def test_the_package_needs_only_the_standard_library_and_torch():
-    allowed = {*sys.stdlib_module_names, "torch"}
+    """spec_generate, which transformers calls, imports it where it runs."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
+        tree = ast.parse(path.read_text(), feature_version=(3, 9))
+        for node in ast.walk(tree):
+            allowed = {*sys.stdlib_module_names, "torch"}
+            if path.name == "spec_generate.py" and node not in tree.body:
+                allowed.add("transformers")
             if isinstance(node, ast.Import):
                 imported = {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0:

@@ -3,19 +3,26 @@
 
 from . import _registrations as _registrations
 from . import reference
-from .decoder import DecodeStats, SpeculativeDecoder
+from .decoder import SpeculativeDecoder
+from .prompt_lookup import PromptLookup
 from .sample import filter_logits, sample
+from .sampler import Sampler
+from .spec_generate import spec_generate
+from .stats import DecodeStats
 from .verify import _accept_with_uniforms as _accept_with_uniforms
 from .verify import _verify_with_words as _verify_with_words
 from .verify import accept, verify, verify_greedy
 
 __all__ = [
     "DecodeStats",
+    "PromptLookup",
+    "Sampler",
     "SpeculativeDecoder",
     "accept",
     "filter_logits",
     "reference",
     "sample",
+    "spec_generate",
     "verify",
     "verify_greedy",
 ]

@@ -83,13 +83,16 @@ def draft(result: Any, k: int) -> Draft:
 
 
 def called(name: str, callback: Callable, *arguments: Any) -> Any:
-    """What the callback returns. Inside a stream its StopIteration would look like the end."""
+    """What the callback returns. An error of its own passes through with a note that names it; a
+    StopIteration would look like the end of a stream, and becomes a RuntimeError."""
     try:
         return callback(*arguments)
     except StopIteration as error:
-        raise RuntimeError(
-            f"{name} raised StopIteration, wanted tokens or another error"
-        ) from error
+        raise RuntimeError(f"{name} raised StopIteration, wanted another error") from error
+    except BaseException as error:
+        # What error.add_note does, which Python has from 3.11 on.
+        error.__notes__ = [*getattr(error, "__notes__", []), f"raised by the callback {name}"]
+        raise
 
 
 def check_rows(callback: str, rows: Any, wanted: int) -> None:
@@ -99,6 +102,12 @@ def check_rows(callback: str, rows: Any, wanted: int) -> None:
     if rows.dim() != 2 or rows.shape[0] != wanted:
         shape = list(rows.shape)
         raise ValueError(f"{callback} returned rows of shape {shape}, wanted [{wanted}, V]")
+
+
+def check_callable(where: str, name: str, value: Any, optional: bool = False) -> None:
+    if not callable(value) and not (optional and value is None):
+        wanted = "a callable or None" if optional else "a callable"
+        raise TypeError(f"{where}: {name} is {value!r}, wanted {wanted}")
 
 
 def own_copy(ids: Ids) -> Ids:

@@ -8,41 +8,41 @@ of plain decoding, under the token rule the same distribution.
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, Optional
 
 import torch
 
 from . import _arguments, _callbacks
 from ._callbacks import Draft, Ids, called, own_copy
+from ._draft_length import AdaptiveLength, FixedLength
+from ._stopping import Stopping
+from .stats import DecodeStats
 from .verify import accept, verify, verify_greedy
 
 _NAME = "SpeculativeDecoder"
 
 
+class Committed(NamedTuple):
+    """What a round adds to the text, and why the text ends with it: "eos", "stop", "length", or
+    None where it goes on."""
+
+    tokens: list[int]
+    finish_reason: Optional[str]
+
+
 @dataclass
-class DecodeStats:
-    """What one call of `generate` or `stream` did.
+class _Call:
+    """The state of one call of `generate` or `stream`."""
 
-    Seconds are wall-clock time on the calling thread: work that a callback leaves queued on a GPU
-    counts where its result is waited for.
-    """
-
-    rounds: int = 0
-    drafted: int = 0  # draft tokens that the target read
-    accepted: int = 0  # draft tokens that became output
-    emitted: int = 0  # tokens of output, without the prompt
-    target_calls: int = 0
-    accepted_lengths: Counter = field(default_factory=Counter)  # rounds by `accepted` in them
-    draft_seconds: float = 0.0
-    target_seconds: float = 0.0
-    verify_seconds: float = 0.0
-
-    @property
-    def tokens_per_target_call(self) -> float:
-        """1 in plain decoding; 0 before the first call."""
-        return self.emitted / self.target_calls if self.target_calls else 0.0
+    prefix: Ids  # the text so far, the prompt included
+    max_new: int
+    seed: int
+    stats: DecodeStats
+    length: object  # _draft_length's
+    new: list = field(default_factory=list)  # the text without the prompt
+    token_rule_offset: int = 0
 
 
 class SpeculativeDecoder:
@@ -62,7 +62,14 @@ class SpeculativeDecoder:
 
     Both are given ids as the kind that the prompt is, list or tensor, in copies of their own. The
     target has read all of `prefix` in earlier rounds but its last token (in the first round:
-    nothing). What a KV cache holds beyond len(prefix) - 1 tokens was rejected: cut it there.
+    nothing).
+
+    Caches: after each round the text is the old prefix, the accepted draft tokens and one token
+    that no model has read. `target_rollback(length)` and `draft_rollback(length)` are told the
+    length of the text without that last token: of what a cache holds beyond it, all was rejected.
+    With k tokens accepted of k there is nothing to cut, and a draft that did not read its own last
+    token has one token less than `length`. A round that fails is undone: the hooks are told the
+    length of its prefix without the last token. So caches are right whenever a stream is left.
 
     Args:
         k: draft tokens a round, at most; 0 is plain decoding.
@@ -82,11 +89,20 @@ class SpeculativeDecoder:
             prompt, the output and the draft tokens before each position.
         seed: any int, for inputs="logits". None takes a new one at each call.
         eos_token_id: an id or a list of ids. The first one to be emitted is the last token.
+        stop: sequences of token ids. The text ends with the first that is complete, if all of it
+            is new. Ends come before max_new.
+        adaptive_k: draft as many tokens as pay, from 0 to k, by the acceptance and the seconds that
+            were measured. While none pays, a draft that costs next to nothing is still called, to
+            be compared with the output. Greedy and coupled output does not depend on it; under the
+            token rule the same seed may give another text of the same law.
         on_round: called after each round with the draft tokens (list), how many of them became
             output, and the tokens committed (list).
+        draft_rollback, target_rollback: called after each round with the length to which the
+            model's cache is right.
 
-    `stats` describes the latest call. What a callback raises passes through unchanged, but for
-    StopIteration, which becomes a RuntimeError, as it would end a stream unnoticed.
+    `stats` describes the latest call. What a callback raises passes through, with a note that
+    names the callback (tracebacks show it from Python 3.11 on); StopIteration becomes a
+    RuntimeError, as it would end a stream unnoticed.
 
     Raises:
         ValueError, TypeError: a parameter, or a combination of them, has no meaning.
@@ -109,13 +125,17 @@ class SpeculativeDecoder:
         repetition_penalty=1.0,
         seed=None,
         eos_token_id=None,
+        stop=None,
+        adaptive_k=False,
         on_round=None,
+        draft_rollback=None,
+        target_rollback=None,
     ):
-        for name, callback in (("draft_step", draft_step), ("target_step", target_step)):
-            if not callable(callback):
-                raise TypeError(f"{_NAME}: {name} is {callback!r}, wanted a callable")
-        if on_round is not None and not callable(on_round):
-            raise TypeError(f"{_NAME}: on_round is {on_round!r}, wanted a callable or None")
+        _callbacks.check_callable(_NAME, "draft_step", draft_step)
+        _callbacks.check_callable(_NAME, "target_step", target_step)
+        hooks = {"draft_rollback": draft_rollback, "target_rollback": target_rollback}
+        for name, hook in {"on_round": on_round, **hooks}.items():
+            _callbacks.check_callable(_NAME, name, hook, optional=True)
         if inputs not in ("probs", "logits"):
             raise ValueError(f'{_NAME}: inputs is {inputs!r}, wanted "probs" or "logits"')
         if method not in (None, "token", "coupled"):
@@ -141,13 +161,16 @@ class SpeculativeDecoder:
         self.method = method
         self.filters = filters
         self.seed = None if seed is None else _callbacks.integer(_NAME, "seed", seed)
-        self.eos_token_ids = _eos_token_ids(eos_token_id)
+        self.stopping = Stopping(_NAME, eos_token_id, stop)
+        self.adaptive_k = bool(adaptive_k)
         self.on_round = on_round
+        self.rollbacks = hooks
         self.stats = DecodeStats()
         self._check_combination()
 
     def generate(self, prompt_ids: Ids, max_new: int = 128) -> Ids:
-        """The prompt and `max_new` new tokens, or fewer up to and with an end-of-sequence token.
+        """The prompt and `max_new` new tokens, or fewer up to and with an end-of-sequence token or
+        a stop sequence.
 
         Returns:
             A new list for a list, a new 1-D tensor of the same dtype and device for a tensor.
@@ -158,69 +181,88 @@ class SpeculativeDecoder:
                 its position).
         """
         prompt = _callbacks.prompt(_NAME, prompt_ids)
-        new = [token for tokens in self.stream(prompt, max_new) for token in tokens]
+        new = [token for tokens, _ in self.stream(prompt, max_new) for token in tokens]
         return _callbacks.extended(prompt, new)
 
-    def stream(self, prompt_ids: Ids, max_new: int = 128) -> Iterator[list[int]]:
-        """Yields the new tokens of `generate`, a list for each round.
+    def stream(self, prompt_ids: Ids, max_new: int = 128) -> Iterator[Committed]:
+        """Yields the new tokens of `generate` as (tokens, finish_reason), a list for each round.
+        The reason is None but in the last: "eos", "stop" or "length".
 
         A stream holds its own state: it may be closed at any point, and the next call is none the
         wiser. A bad argument raises here, not at the first token.
         """
         prompt = _callbacks.prompt(_NAME, prompt_ids)
         max_new = _callbacks.count(_NAME, "max_new", max_new)
-        self.stats = DecodeStats()
-        return self._rounds(prompt, max_new, self._seed_of_a_call(), self.stats)
+        self.stats = DecodeStats(finish_reason=None if max_new else "length")
+        length = AdaptiveLength(self.k) if self.adaptive_k else FixedLength()
+        call = _Call(prompt, max_new, self._seed_of_a_call(), self.stats, length)
+        return self._rounds(call)
 
-    def _rounds(self, prefix: Ids, max_new: int, seed: int, stats: DecodeStats):
-        token_rule_offset = 0
-        while stats.emitted < max_new:
-            # The target adds a token of its own, so the last round needs one draft token less.
-            k = min(self.k, max_new - stats.emitted - 1)
+    def _rounds(self, call: _Call) -> Iterator[Committed]:
+        while call.stats.finish_reason is None:
+            try:
+                committed = self._round(call)
+            except BaseException:
+                self._roll_back(len(call.prefix) - 1)
+                raise
+            yield committed
 
-            start = time.perf_counter()
-            draft = Draft([], None)
-            if k > 0:
-                proposal = called("draft_step", self.draft_step, own_copy(prefix), k)
-                draft = _callbacks.draft(proposal, k)
-            drafted = time.perf_counter()
-            proposed = _callbacks.like(prefix, draft.tokens)
-            rows = called("target_step", self.target_step, own_copy(prefix), proposed)
-            _callbacks.check_rows("target_step", rows, len(draft.tokens) + 1)
-            read = time.perf_counter()
-            accepted, emitted = self._verify(rows, draft, prefix, seed, token_rule_offset)
-            verified = time.perf_counter()
+    def _round(self, call: _Call) -> Committed:
+        start = time.perf_counter()
+        # The target adds a token of its own, so the last round needs one draft token less.
+        plan = call.length.plan(min(self.k, call.max_new - len(call.new) - 1))
+        proposal, draft = self._draft(call.prefix, *plan)
+        drafted = time.perf_counter()
+        rows = self._target_rows(call.prefix, draft)
+        read = time.perf_counter()
+        accepted, emitted = self._verify(rows, draft, call)
+        verified = time.perf_counter()
+        _check_token(emitted[-1], len(call.prefix) + accepted)
 
-            if emitted[-1] < 0:
-                raise ValueError(
-                    f"target_step: the row for position {len(prefix) + accepted} holds no token, "
-                    "wanted one finite logit or positive probability at least"
-                )
-            end = next((i for i, t in enumerate(emitted) if t in self.eos_token_ids), None)
-            if end is not None:
-                emitted = emitted[: end + 1]
-                accepted = min(accepted, len(emitted))
+        used = len(draft.tokens)
+        call.length.add_acceptance(used, accepted)
+        call.length.add_times(len(proposal), used, drafted - start, verified - drafted)
+        if not plan.use:
+            call.length.watch(proposal, emitted)
+        end = self.stopping.first_end(call.new, emitted)
+        if end is not None:
+            emitted = emitted[: end.count]
+            accepted = min(accepted, end.count)
+        call.prefix = _callbacks.extended(call.prefix, emitted)
+        call.new += emitted
+        call.token_rule_offset += used + 1
+        call.stats.add_round(used, accepted, len(emitted))
+        call.stats.add_target_call(start, drafted, read, verified)
+        full = "length" if len(call.new) == call.max_new else None
+        reason = full if end is None else end.reason
 
-            prefix = _callbacks.extended(prefix, emitted)
-            token_rule_offset += len(draft.tokens) + 1
-            stats.rounds += 1
-            stats.target_calls += 1
-            stats.drafted += len(draft.tokens)
-            stats.accepted += accepted
-            stats.emitted += len(emitted)
-            stats.accepted_lengths[accepted] += 1
-            stats.draft_seconds += drafted - start
-            stats.target_seconds += read - drafted
-            stats.verify_seconds += verified - read
-            if self.on_round is not None:
-                called("on_round", self.on_round, draft.tokens, accepted, list(emitted))
-            yield emitted
-            if end is not None:
-                return
+        self._roll_back(len(call.prefix) - 1)
+        if self.on_round is not None:
+            called("on_round", self.on_round, draft.tokens, accepted, list(emitted))
+        call.stats.finish_reason = reason
+        return Committed(emitted, reason)
 
-    def _verify(
-        self, rows: torch.Tensor, draft: Draft, prefix: Ids, seed: int, token_rule_offset: int
-    ) -> tuple[int, list[int]]:
+    def _draft(self, prefix: Ids, ask: int, use: int) -> tuple[list[int], Draft]:
+        """The tokens the draft was asked for, and what of them the target is to read."""
+        if ask <= 0:
+            return [], Draft([], None)
+        proposal = called("draft_step", self.draft_step, own_copy(prefix), ask)
+        draft = _callbacks.draft(proposal, ask)
+        rows = draft.rows[:use] if use and draft.rows is not None else None
+        return draft.tokens, Draft(draft.tokens[:use], rows)
+
+    def _target_rows(self, prefix: Ids, draft: Draft) -> torch.Tensor:
+        proposed = _callbacks.like(prefix, draft.tokens)
+        rows = called("target_step", self.target_step, own_copy(prefix), proposed)
+        _callbacks.check_rows("target_step", rows, len(draft.tokens) + 1)
+        return rows
+
+    def _roll_back(self, length: int) -> None:
+        for name, hook in self.rollbacks.items():
+            if hook is not None:
+                called(name, hook, length)
+
+    def _verify(self, rows: torch.Tensor, draft: Draft, call: _Call) -> tuple[int, list[int]]:
         """How many draft tokens the target accepts; these and the target's own token."""
         tokens = torch.tensor(draft.tokens, dtype=torch.int64, device=rows.device)
         penalised = self.filters["repetition_penalty"] != 1
@@ -236,13 +278,13 @@ class SpeculativeDecoder:
         coupled = self.greedy or method == "coupled"
         history = None
         if penalised:
-            history = torch.as_tensor(prefix, dtype=torch.int64, device=rows.device)
+            history = torch.as_tensor(call.prefix, dtype=torch.int64, device=rows.device)
         accept_len, out = verify(
             rows.unsqueeze(0),
             None if coupled or draft.rows is None else draft.rows.unsqueeze(0),
             tokens.unsqueeze(0),
-            seed=seed,
-            offset=len(prefix) if coupled else token_rule_offset,
+            seed=call.seed,
+            offset=len(call.prefix) if coupled else call.token_rule_offset,
             prev_tokens=history,
             method="coupled" if coupled else "token",
             **(dict(self.filters, temperature=0.0) if self.greedy else self.filters),
@@ -280,9 +322,9 @@ class SpeculativeDecoder:
             )
 
 
-def _eos_token_ids(ids) -> frozenset:
-    if ids is None:
-        return frozenset()
-    if not isinstance(ids, (list, tuple, set, frozenset)):
-        ids = [ids]
-    return frozenset(_callbacks.integer(_NAME, "eos_token_id", each) for each in ids)
+def _check_token(token: int, position: int) -> None:
+    if token < 0:
+        raise ValueError(
+            f"target_step: the row for position {position} holds no token, "
+            "wanted one finite logit or positive probability at least"
+        )
