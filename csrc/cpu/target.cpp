@@ -10,6 +10,7 @@ namespace {
 
 constexpr const Target* kBestFirst[] = {
 #if defined(__x86_64__)
+    &kAvx512,
     &kAvx2,
 #endif
     &kScalar,
@@ -18,7 +19,15 @@ constexpr const Target* kBestFirst[] = {
 // Asked here, in code for any machine, and not in a target's own.
 bool supported(const Target& candidate) {
 #if defined(__x86_64__)
-  if (&candidate == &kAvx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") &&
+                    __builtin_cpu_supports("lzcnt");
+  if (&candidate == &kAvx2) return avx2;
+  if (&candidate == &kAvx512) {
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq");
+  }
 #endif
   return &candidate == &kScalar;
 }

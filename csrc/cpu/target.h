@@ -19,7 +19,7 @@ struct Target {
 
 extern const Target kScalar;
 #if defined(__x86_64__)
-extern const Target kAvx2;
+extern const Target kAvx2, kAvx512;
 #endif
 
 // The best target of this machine, or the one that SPEC_DECODE_OPS_CPU_TARGET names; chosen at the
