@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 // From here to the end of the file. What stands above is compiled for any machine: code of the
 // standard library that the linker may share with other files must not need AVX2.
@@ -20,7 +21,7 @@
 
 namespace spec_decode_ops {
 
-const Target kAvx2 = {"avx2", sample, filter_logits, verify, accept};
+const Target kAvx2 = {"avx2", sample, filter_logits, verify, accept, largest_logit};
 
 }  // namespace spec_decode_ops
 

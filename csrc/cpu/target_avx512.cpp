@@ -5,12 +5,14 @@
 // Some releases of GCC take the undefined sources of unmasked AVX-512 instructions for a mistake.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 #include <immintrin.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 // From here to the end of the file. What stands above is compiled for any machine: code of the
 // standard library that the linker may share with other files must not need AVX-512.
@@ -24,7 +26,7 @@
 
 namespace spec_decode_ops {
 
-const Target kAvx512 = {"avx512", sample, filter_logits, verify, accept};
+const Target kAvx512 = {"avx512", sample, filter_logits, verify, accept, largest_logit};
 
 }  // namespace spec_decode_ops
 
