@@ -30,11 +30,6 @@ struct ProbabilityWeight {
   static float power_of_two(int exponent) { return bits_float(uint32_t(exponent + 127) << 23); }
 };
 
-// The same where E is 0.
-struct UnitWeight {
-  HOST_DEVICE_MEMBER F operator()(F p) const { return smaller(larger(p, set1(0.0f)), set1(1.0f)); }
-};
-
 // A running sum of masses. A lane stays within 32 bits: 512 tokens are 32 of at most 2^21 units.
 struct MassSum {
   I units, rest;

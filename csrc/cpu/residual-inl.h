@@ -56,20 +56,18 @@ inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, 
   return add(difference, close);
 }
 
-// The same for probabilities in one unit over one total: rounding to it keeps their order.
+// The same for probabilities in one unit over one total. Rounding to it keeps their order, so that
+// the residual of a token is the mass of p less that of the smaller of p and q.
 inline Wide residual_of_like_tile(const float* x, const float* z, uint64_t total) {
-  const UnitWeight weight_of;
-  MassSum even, odd;
-  const auto take = [&](MassSum& sum, int i) __attribute__((always_inline)) {
-    const F e = weight_of(load(x + i)), f = weight_of(load(z + i));
-    sum.units = add(sum.units, where_gt(e, f, sub(mass_units(e), mass_units(f))));
-    sum.rest = add(sum.rest, where_gt(e, f, sub(mass_rest(e), mass_rest(f))));
-  };
-  for (int i = 0; i < kTile; i += 2 * kLanes) {
-    take(even, i);
-    take(odd, i + kLanes);
+  const F zero = set1(0.0f), one = set1(1.0f);
+  MassSum sum;
+  for (int i = 0; i < kTile; i += kLanes) {
+    const F p = smaller(larger(load(x + i), zero), one);
+    const F shared = smaller(larger(load(z + i), zero), p);
+    sum.units = add(sum.units, sub(mass_units(p), mass_units(shared)));
+    sum.rest = add(sum.rest, sub(mass_rest(p), mass_rest(shared)));
   }
-  return multiply(even.total() + odd.total(), total);
+  return multiply(sum.total(), total);
 }
 
 }  // namespace

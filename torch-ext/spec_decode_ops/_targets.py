@@ -4,7 +4,7 @@
 from ._ops import ops
 
 
-def cpu_target(name=""):
+def _cpu_target(name=""):
     """The name of the CPU target that runs: avx512, avx2, neon or scalar.
 
     With a name, that target runs from here on in this process, as if SPEC_DECODE_OPS_CPU_TARGET
