@@ -3,6 +3,7 @@
 
 from . import _registrations as _registrations
 from . import reference
+from ._targets import _cpu_target as _cpu_target
 from .decoder import SpeculativeDecoder
 from .prompt_lookup import PromptLookup
 from .sample import filter_logits, sample

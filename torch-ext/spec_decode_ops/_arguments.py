@@ -16,15 +16,18 @@ ALGORITHMS = ("auto", "sort", "select")
 # torch.SymInt and torch.SymFloat stand for numbers while a graph is compiled.
 _INTEGERS = (int, torch.SymInt)
 _REALS = (float, int, torch.SymFloat, torch.SymInt)
+_PLAIN = (float, int)  # what nearly every call has: asked first
 
 
 def real(op, name, value, default, *, positive=False, single=False):
     """`value` as (number, tensor or None), where a real number is asked for. The ops read it as
     float32 if `single`."""
-    if isinstance(value, torch.Tensor):
-        return default, value
-    if isinstance(value, bool) or not isinstance(value, _REALS):
-        raise TypeError(f"{op}: {name} is {value!r}, wanted a real number or a tensor of one a row")
+    if type(value) not in _PLAIN:
+        if isinstance(value, torch.Tensor):
+            return default, value
+        if isinstance(value, bool) or not isinstance(value, _REALS):
+            wanted = "a real number or a tensor of one a row"
+            raise TypeError(f"{op}: {name} is {value!r}, wanted {wanted}")
     if not -_MAX_FLOAT <= value <= _MAX_FLOAT or (positive and value <= 0):
         wanted = "a positive finite number" if positive else "a finite number"
         raise ValueError(f"{op}: {name} is {value}, wanted {wanted}")
@@ -35,6 +38,8 @@ def real(op, name, value, default, *, positive=False, single=False):
 
 def integer(op, name, value, default=0):
     """`value` as (number, tensor or None), where an integer is asked for."""
+    if type(value) is int:
+        return value, None
     if isinstance(value, torch.Tensor):
         return default, value
     if isinstance(value, bool) or not isinstance(value, _INTEGERS):
