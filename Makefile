@@ -23,17 +23,27 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest -m "not cuda" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda and not aarch64" $(TEST_ARGS)
 
 # What needs nvcc, but no GPU: the CUDA library is compiled, inspected and run by the emulator.
 test-cuda: kernel $(DONE)/tests
 	$(BIN)/pytest -m cuda $(TEST_ARGS)
+
+# The CPU kernels alone, cross-compiled and run by an emulator, give the bits of this machine's.
+# Needs g++-aarch64-linux-gnu and qemu-user-static.
+test-aarch64-kernels: $(DONE)/tests
+	$(BIN)/pytest -m aarch64 $(TEST_ARGS)
+
+# The whole package under an aarch64 torch, emulated (half an hour; as root, on Debian). Needs
+# debootstrap too.
+test-aarch64: | $(DONE)/venv
+	$(BIN)/python tests/aarch64/root.py $(TEST_ARGS)
 
 # The layout that get_kernel loads: LOCAL_KERNELS="phanerozoic/spec-decode-ops=$(CURDIR)"
 kernel: $(TORCH_DONE)
