@@ -2,34 +2,82 @@
 // The Gumbel-argmax draw (common/gumbel.h) over a row or over a few kept tokens.
 //
 // Exact pruning: a token whose coarse byte is not zero has G < kGumbelUnlessZero, so of a long row
-// only the largest logits and the 1 token in 256 with a zero byte are scored at all.
+// only the largest logits and the 1 token in 256 with a zero byte are scored at all. Of these,
+// vectors find the few that a bound on G does not rule out; what decides is common/winner.h.
 #pragma once
 
 #include "common/winner.h"
+#include "cpu/philox-inl.h"
 #include "cpu/select-inl.h"
 
 namespace spec_decode_ops {
 namespace {
 
-// Shows the kept tokens of one tile whose coarse byte is zero.
-inline void show_zero_bytes(const Row& row, int t, float temperature, const Cut& cut,
-                            const Place& place, Winner& winner) {
-  for (int block = 0; block < kTile / kTokensPerBlock; ++block) {
-    const int first = t * kTile + block * kTokensPerBlock;
-    if (first >= row.vocab()) return;
-    const Words words = draw_words(place, Purpose::kSample, uint32_t(first / kTokensPerBlock));
-    for (int half = 0; half < 2; ++half) {
-      const uint64_t bytes =
-          half ? uint64_t(words.w2) << 32 | words.w3 : uint64_t(words.w0) << 32 | words.w1;
-      // Its lowest set bit is exact, and bits above a zero byte may be wrong: each is looked at.
-      uint64_t zeros = (bytes - 0x0101010101010101u) & ~bytes & 0x8080808080808080u;
-      for (; zeros; zeros &= zeros - 1) {
-        const int byte = __builtin_ctzll(zeros) / 8;
-        const int token = first + 8 * half + byte;
-        if ((bytes >> (8 * byte) & 0xff) || token >= row.vocab()) continue;
-        const float y = quotient(row.at(token), temperature);
-        if (kept(y, token, cut)) winner.show(place, token, y, 0);
-      }
+// Above every G of a coarse byte: G falls as the fine word grows.
+struct CoarseBounds {
+  float of[256];
+  CoarseBounds() : of{kGumbelMax} {
+    for (uint32_t coarse = 1; coarse < 256; ++coarse) of[coarse] = gumbel(coarse, 0) + 1e-4f;
+  }
+};
+
+inline const CoarseBounds& coarse_bounds() {
+  static const CoarseBounds bounds;
+  return bounds;
+}
+
+// Above the G of tokens whose coarse byte is zero. With n = fine/2 rounded down, v >= 2n * 2^-40
+// and G <= -log(v); and the bits of a float, read as a number, are a chord below its logarithm.
+inline F zero_byte_bound(I half_fine) {
+  constexpr float kLog2 = 0.6931472f;
+  const F chord = to_float(bits_above(to_float(half_fine), 1.0f));
+  return fma(chord, set1(-kLog2 * 0x1p-23f), set1(39.0f * kLog2 + 1e-3f));
+}
+
+// Writes the positions of the set bits and returns how many there are; up to 2 more are
+// overwritten.
+inline int list_bits(const uint64_t* words, int count, int32_t* position) {
+  int found = 0;
+  for (int w = 0; w < count; ++w) {
+    uint64_t bits = words[w];
+    const int set = __builtin_popcountll(bits);
+    constexpr uint64_t kGuard = uint64_t(1) << 63;  // so that there always is a bit to find
+    position[found] = 64 * w + __builtin_ctzll(bits | kGuard);
+    bits &= bits - 1;
+    position[found + 1] = 64 * w + __builtin_ctzll(bits | kGuard);
+    for (int i = 2; i < set; ++i) {
+      bits &= bits - 1;
+      position[found + i] = 64 * w + __builtin_ctzll(bits);
+    }
+    found += set;
+  }
+  return found;
+}
+
+// Shows the tokens before `cut` whose coarse byte is zero. The ids of the row's space are scratch.
+inline void show_zero_bytes(const Row& row, float temperature, const Cut& cut, const Place& place,
+                            Winner& winner) {
+  const RowSpace& space = row.space();
+  const NoiseStream coarse(place, Purpose::kSample), fine(place, Purpose::kSampleFine);
+  for (int t = 0; t < row.tiles(); ++t)
+    find_zero_bytes(coarse, t, space.zero_bits + t * kTile / 64);
+  const int count = list_bits(space.zero_bits, row.tiles() * kTile / 64, space.id);
+  const F divisor = set1(temperature), least = set1(-kMaxFloat), cut_value = set1(cut.value);
+  for (int i = 0; i < count; i += kLanes) {
+    int32_t token[kLanes];
+    float x[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+      token[lane] = zero_token(space.id[i + lane < count ? i + lane : i]);
+      x[lane] = token[lane] < row.vocab() && i + lane < count ? row.at(token[lane]) : -kInfinity;
+    }
+    const F y = larger(div(load(x), divisor), least), best = set1(winner.score.high);
+    if (!any_ge(add(y, set1(kGumbelMax)), best)) continue;
+    const F bound = zero_byte_bound(fine_words(fine, load(token)));
+    uint32_t open = mask_ge(add(y, bound), best) & mask_ge(y, cut_value);
+    for (; open; open &= open - 1) {
+      const int lane = __builtin_ctz(open);
+      const float exact = quotient(x[lane], temperature);
+      if (kept(exact, token[lane], cut)) winner.show(place, token[lane], exact, 0);
     }
   }
 }
@@ -42,7 +90,7 @@ inline int draw_from_row(const Row& row, float x_max, float temperature, const C
   const int top = first_maximum(row, x_max);
   const float largest = quotient(x_max, temperature);
   if (kept(largest, top, cut)) winner.show(place, top, largest);
-  for (int t = 0; t < row.tiles(); ++t) show_zero_bytes(row, t, temperature, cut, place, winner);
+  show_zero_bytes(row, temperature, cut, place, winner);
   float floor = winner.token < 0 ? -kMaxFloat : winner.floor();
   floor = floor < largest ? floor : largest;
   for_each_from(row, least_logit(floor, temperature), [&](int token, float x) {
@@ -55,13 +103,22 @@ inline int draw_from_row(const Row& row, float x_max, float temperature, const C
 // The draw over selected tokens; -1 if there are none.
 inline int draw_from_selection(const RowSpace& space, const Selection& selection,
                                const Place& place) {
+  const CoarseBounds& bounds = coarse_bounds();
+  const NoiseStream noise(place, Purpose::kSample);
   Winner winner = no_winner();
   int top = 0;
   for (int i = 1; i < selection.count; ++i) top = space.y[i] > space.y[top] ? i : top;
   if (selection.count) winner.show(place, space.id[top], space.y[top]);
-  for (int i = 0; i < selection.count; ++i) {
-    if (i != top && winner.open(space.y[i], kGumbelMax))
-      winner.show(place, space.id[i], space.y[i]);
+  for (int i = 0; i < selection.count; i += kLanes) {
+    const int some = selection.count - i < kLanes ? selection.count - i : kLanes;
+    int32_t token[kLanes] = {};
+    for (int j = 0; j < some; ++j) token[j] = space.id[i + j];
+    uint8_t coarse[kLanes];
+    coarse_bytes(noise, token, coarse);
+    for (int j = 0; j < some; ++j) {
+      if (i + j == top || !winner.open(space.y[i + j], bounds.of[coarse[j]])) continue;
+      winner.show(place, token[j], space.y[i + j], coarse[j]);
+    }
   }
   return winner.token;
 }

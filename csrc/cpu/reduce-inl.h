@@ -63,9 +63,10 @@ inline int first_maximum(const Row& row, float largest) {
   int t = 0;
   while (!tile_reaches(row.space(), t, largest)) ++t;
   const float* x = row.tile(t, buffer);
-  int i = 0;
-  while (x[i] != largest) ++i;
-  return t * kTile + i;
+  for (int i = 0;; i += kLanes) {
+    const uint32_t equal = mask_ge(load(x + i), set1(largest));
+    if (equal) return t * kTile + i + __builtin_ctz(equal);
+  }
 }
 
 // Weights e in [0, 1] become masses rint(e * 2^43): of 16 tokens one by one, and of a tile in sum.

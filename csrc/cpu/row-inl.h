@@ -14,7 +14,9 @@ namespace {
 
 template <class Logit>
 inline void widen_tokens(const Logit* from, int count, float* to) {
-  for (int i = 0; i < count; ++i) to[i] = widen(from[i]);
+  int i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(to + i, load(from + i));
+  for (; i < count; ++i) to[i] = widen(from[i]);
 }
 
 class Row {

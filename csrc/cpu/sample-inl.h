@@ -45,6 +45,12 @@ struct Penalised {
   }
 };
 
+inline float largest_logit(const Logits& logits, int64_t row) {
+  Workspace& work = workspace();
+  work.reserve(logits.vocab);
+  return scan_maxima(Row(position_data(logits, row, 0), logits.dtype, logits.vocab, work.target));
+}
+
 // Up to here drawing from the kept list is cheaper than going over the row's noise.
 constexpr int kShortSelection = 1024;
 

@@ -5,6 +5,8 @@
 // share the rows out over threads; it may throw std::bad_alloc.
 #pragma once
 
+#include <string>
+
 #include "common/params.h"
 
 namespace spec_decode_ops {
@@ -15,15 +17,18 @@ struct Target {
   void (*filter_logits)(const FilterParams&, int64_t first_row, int64_t last_row);
   void (*verify)(const VerifyParams&, int64_t first_row, int64_t last_row);
   void (*accept)(const AcceptParams&, int64_t first_row, int64_t last_row);
+  float (*largest)(const Logits&, int64_t row);  // what reading a row costs: for benchmarks
 };
 
 extern const Target kScalar;
 #if defined(__x86_64__)
-extern const Target kAvx2;
+extern const Target kAvx2, kAvx512;
 #endif
 
-// The best target of this machine, or the one that SPEC_DECODE_OPS_CPU_TARGET names; chosen at the
-// first call. Throws std::runtime_error on a name that this machine has not.
+// The target that runs: the best of this machine, unless SPEC_DECODE_OPS_CPU_TARGET named another
+// at the first call or `force_target` has since. Both throw std::runtime_error on a name that this
+// machine has not.
 const Target& target();
+void force_target(const std::string& name);  // "": the best
 
 }  // namespace spec_decode_ops

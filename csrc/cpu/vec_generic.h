@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The vector vocabulary in plain C++: 16 lanes, as four of the compiler's generic 16-byte vectors,
-// which it maps to what the target has. A port to an instruction set defines the same names.
-// A target that has FMA where the compiler's own macros cannot tell says TARGET_HAS_FMA.
+// The vector vocabulary in plain C++, and the definition of every name in it: a port to an
+// instruction set defines the same names with the same results.
+//
+//   F  16 lanes of float32, I 16 lanes of int32, Q 8 lanes of uint64
+//
+// Here they are the compiler's generic vectors of 16 bytes, which it maps to what the target has.
 #pragma once
 
 #include <cstring>
 
 #include "common/divide.h"
+#include "common/dtype.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
@@ -14,6 +18,7 @@ namespace {
 
 typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
+typedef uint64_t Words2 __attribute__((vector_size(16)));
 
 // Declared beside their vector overloads, the float32 ones stay visible.
 using spec_decode_ops::add;
@@ -32,19 +37,42 @@ struct F {
 struct I {
   Ints4 part[4];
 };
+struct Q {
+  Words2 part[4];
+};
 
 #define EACH_PART(Result, ...)                                \
   Result result;                                              \
   for (int p = 0; p < 4; ++p) result.part[p] = (__VA_ARGS__); \
   return result
 
+// ---- Memory, at any alignment ----
+
 HOST_DEVICE F load(const float* from) {
   F result;
   std::memcpy(&result, from, sizeof result);
   return result;
 }
+HOST_DEVICE I load(const int32_t* from) {
+  I result;
+  std::memcpy(&result, from, sizeof result);
+  return result;
+}
 HOST_DEVICE void store(float* to, F a) { std::memcpy(to, &a, sizeof a); }
 HOST_DEVICE void store(int32_t* to, I a) { std::memcpy(to, &a, sizeof a); }
+HOST_DEVICE void store(uint64_t* to, Q a) { std::memcpy(to, &a, sizeof a); }
+
+// 16 elements of 16 bits, widened exactly (common/dtype.h).
+template <class Narrow>
+HOST_DEVICE F load_widened(const Narrow* from) {
+  float lanes[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = widen(from[lane]);
+  return load(lanes);
+}
+HOST_DEVICE F load(const BFloat16* from) { return load_widened(from); }
+HOST_DEVICE F load(const Half* from) { return load_widened(from); }
+
+// ---- Arithmetic, lane by lane; every float32 result is rounded once ----
 
 HOST_DEVICE F set1(float x) { EACH_PART(F, (Floats4{x, x, x, x})); }
 HOST_DEVICE I set1(int32_t x) { EACH_PART(I, (Ints4{x, x, x, x})); }
@@ -66,7 +94,58 @@ HOST_DEVICE F larger(F a, F b) { EACH_PART(F, a.part[p] > b.part[p] ? a.part[p] 
 // The smaller of the two; b where a is NaN.
 HOST_DEVICE F smaller(F a, F b) { EACH_PART(F, a.part[p] < b.part[p] ? a.part[p] : b.part[p]); }
 
+// Each integer in float32, rounded to nearest.
+HOST_DEVICE F to_float(I a) { EACH_PART(F, __builtin_convertvector(a.part[p], Floats4)); }
+
+// ---- 64-bit lanes ----
+
+HOST_DEVICE Q set1_wide(uint64_t x) { EACH_PART(Q, (Words2{x, x})); }
+
+// first, first + 1, ... first + 7
+HOST_DEVICE Q count_from(uint64_t first) {
+  EACH_PART(Q, (Words2{first + 2 * uint64_t(p), first + 2 * uint64_t(p) + 1}));
+}
+
+// The 64-bit product of the lower halves.
+HOST_DEVICE Q multiply_low(Q a, Q b) {
+  EACH_PART(Q, (a.part[p] & 0xffffffffu) * (b.part[p] & 0xffffffffu));
+}
+HOST_DEVICE Q exclusive_or(Q a, Q b) { EACH_PART(Q, a.part[p] ^ b.part[p]); }
+HOST_DEVICE Q to_lower_half(Q a) { EACH_PART(Q, a.part[p] >> 32); }  // the upper becomes 0
+HOST_DEVICE Q to_upper_half(Q a) { EACH_PART(Q, a.part[p] << 32); }  // the lower becomes 0
+
 #undef EACH_PART
+
+// Lanes 0 to 7 and 8 to 15 of `a`, zero-extended.
+HOST_DEVICE void to_wide(I a, Q& first, Q& second) {
+  uint32_t from[kLanes];
+  std::memcpy(from, &a, sizeof a);
+  uint64_t to[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) to[lane] = from[lane];
+  std::memcpy(&first, to, sizeof first);
+  std::memcpy(&second, to + kLanes / 2, sizeof second);
+}
+
+// The upper halves without their lowest bit, upper >> 1, of 16 lanes: never negative.
+HOST_DEVICE I upper_halves(Q first, Q second) {
+  uint64_t from[kLanes];
+  store(from, first);
+  store(from + kLanes / 2, second);
+  int32_t to[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) to[lane] = int32_t(from[lane] >> 33);
+  return load(to);
+}
+
+// Bit i is set where byte i of the 64 is 0; byte 0 is the lowest of lane 0.
+HOST_DEVICE uint64_t zero_bytes(Q a) {
+  uint8_t bytes[64];
+  std::memcpy(bytes, &a, sizeof a);
+  uint64_t mask = 0;
+  for (int i = 0; i < 64; ++i) mask |= uint64_t(bytes[i] == 0) << i;
+  return mask;
+}
+
+// ---- Fused multiply-add ----
 
 HOST_DEVICE F fma_by_lane(const F& a, const F& b, F c) {
   for (int p = 0; p < 4; ++p) {
@@ -77,12 +156,11 @@ HOST_DEVICE F fma_by_lane(const F& a, const F& b, F c) {
   return c;
 }
 
-#if defined(TARGET_HAS_FMA) || defined(__FP_FAST_FMAF)
+#if defined(__FP_FAST_FMAF)
 HOST_DEVICE F fma(F a, F b, F c) { return fma_by_lane(a, b, c); }
 #else
 typedef float Floats2 __attribute__((vector_size(8)));
 typedef double Doubles2 __attribute__((vector_size(16)));
-typedef uint64_t Words2 __attribute__((vector_size(16)));
 
 HOST_DEVICE Doubles2 half_of(Floats4 x, int half) {
   const Floats2 pair =
@@ -123,7 +201,8 @@ HOST_DEVICE F fma(F a, F b, F c) {
 }
 #endif
 
-// One bit a lane; false where either is NaN.
+// ---- Comparisons: false where either is NaN. Masks have bit i for lane i ----
+
 HOST_DEVICE uint32_t mask_ge(F a, F b) {
   uint32_t mask = 0;
   for (int p = 0; p < 4; ++p) {
@@ -133,9 +212,28 @@ HOST_DEVICE uint32_t mask_ge(F a, F b) {
   return mask;
 }
 
-// value in the lanes where a >= b, 0 elsewhere.
+HOST_DEVICE uint32_t mask_gt(F a, F b) {
+  uint32_t mask = 0;
+  for (int p = 0; p < 4; ++p) {
+    const Ints4 hit = (a.part[p] > b.part[p]) & Ints4{1, 2, 4, 8};
+    mask |= uint32_t(hit[0] | hit[1] | hit[2] | hit[3]) << (4 * p);
+  }
+  return mask;
+}
+
+// value in the lanes where a >= b, or a > b, and 0 elsewhere.
 HOST_DEVICE I where_ge(F a, F b, I value) {
   for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] >= b.part[p];
+  return value;
+}
+HOST_DEVICE I where_gt(F a, F b, I value) {
+  for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] > b.part[p];
+  return value;
+}
+HOST_DEVICE F where_gt(F a, F b, F value) {
+  for (int p = 0; p < 4; ++p) {
+    value.part[p] = (Floats4)((Ints4)value.part[p] & (a.part[p] > b.part[p]));
+  }
   return value;
 }
 
@@ -147,6 +245,19 @@ HOST_DEVICE bool any_ge(F a, F b) {
   return (halves[0] | halves[1]) != 0;
 }
 
+// ---- Across lanes ----
+
+// Stores the lanes of `mask`, packed in their order; what follows them up to 16 elements is
+// overwritten. Returns how many there are.
+HOST_DEVICE int store_packed(float* to, F a, uint32_t mask) {
+  float lanes[kLanes];
+  store(lanes, a);
+  int count = 0;
+  for (; mask; mask &= mask - 1) to[count++] = lanes[__builtin_ctz(mask)];
+  return count;
+}
+
+// The largest lane; requires no NaN.
 HOST_DEVICE float max_of(F a) {
   float lanes[kLanes], largest = -kInfinity;
   store(lanes, a);
@@ -159,6 +270,14 @@ HOST_DEVICE int64_t sum_of(I a) {
   int64_t sum = 0;
   store(lanes, a);
   for (int32_t lane : lanes) sum += lane;
+  return sum;
+}
+
+// In no stated order.
+HOST_DEVICE float rough_sum_of(F a) {
+  float lanes[kLanes], sum = 0.0f;
+  store(lanes, a);
+  for (float lane : lanes) sum += lane;
   return sum;
 }
 

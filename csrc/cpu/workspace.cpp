@@ -33,7 +33,8 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
   pieces.take(row.penalised, capacity / 64);
   pieces.take(row.lane_max, tiles * kLanes);
   pieces.take(row.tile_sum, tiles);
-  pieces.take(row.id, capacity);
+  pieces.take(row.zero_bits, capacity / 64);
+  pieces.take(row.id, capacity + kLanes);
   pieces.take(row.y, capacity);
   pieces.take(row.mass, capacity);
 }

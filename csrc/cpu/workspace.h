@@ -19,7 +19,8 @@ struct RowSpace {
   uint64_t* penalised;    // [capacity / 64] bits; all zero between calls
   float* lane_max;        // [capacity / kTile * kLanes]
   uint64_t* tile_sum;     // [tiles]
-  int32_t* id;            // [capacity] candidates, by ascending id
+  uint64_t* zero_bits;    // [capacity / 64] noise bytes that are zero
+  int32_t* id;            // [capacity + kLanes] candidates, by ascending id
   float* y;               // [capacity] their quotients
   uint64_t* mass;         // [capacity] and masses
   int64_t capacity;       // a multiple of kTile
