@@ -23,7 +23,7 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report gpu-check bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report gpu-check bench lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
@@ -58,6 +58,11 @@ cuda: $(TORCH_DONE)
 # Registers, spills, and instructions a token by pipe, from the machine code of each GPU.
 cuda-report: $(DONE)/tests
 	$(BIN)/python benchmarks/cuda_report.py
+
+# The inner loops of the neon target: instructions and cycles a token, and the least time on a
+# Raspberry Pi. Needs g++-aarch64-linux-gnu and llvm-mca of LLVM 16 or newer.
+aarch64-report: | $(DONE)/venv
+	$(BIN)/python benchmarks/aarch64_report.py
 
 # On a machine with a GPU: bits, then times beside what the model predicts. GPU_ARGS="--minutes 7"
 gpu-check: $(DONE)/tests

@@ -91,7 +91,11 @@ class Clock:
         runs = ctypes.c_int64(len(self._times))
         getattr(self._library, f"clock_{function}")(*arguments, self._times, runs)
         times = list(self._times)[len(self._times) // 20 :]
-        return statistics.fmean(sorted(times)[: -len(times) // 20]) if mean else statistics.median(times)
+        return (
+            statistics.fmean(sorted(times)[: -len(times) // 20])
+            if mean
+            else statistics.median(times)
+        )
 
     def largest(self, x):
         return self._time("largest", _rows(x), ctypes.c_int64(len(x)))
