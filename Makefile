@@ -23,7 +23,7 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report gpu-check bench lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report gpu-check bench board lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
@@ -70,6 +70,10 @@ gpu-check: $(DONE)/tests
 
 bench: kernel $(DONE)/tests
 	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)
+
+# On a Raspberry Pi, or any CPU: by path and by cache state. BENCH_ARGS="--runs 31"
+board: kernel $(DONE)/tests
+	$(BIN)/python benchmarks/board.py $(BENCH_ARGS)
 
 lint: lint-python lint-cpp layering
 

@@ -18,7 +18,8 @@ COMPILER = "aarch64-linux-gnu-g++"
 SOURCE = native_library.ROOT / "csrc" / "cpu" / "target_neon.cpp"
 KERNELS = native_library.ROOT / "csrc" / "cpu"
 BRANCH = re.compile(r"(?:b|b\.?[a-z]{2}|cbn?z|tbn?z)\s.*?(\.L\w+)$")
-LOAD = re.compile(r"(?:ldr|ldp|ldur|ld1)\s(.*)\[(\w+)")
+LOAD = re.compile(r"(?:ldr|ldp|ldur|ld1)\s(.*)\[(.*)\](.*)")
+STEP = re.compile(r"(?:add|sub)\s(x\d+), \1,")
 ITERATIONS = 100
 OLDEST_MCA = 16  # before, neoverse-n1 had the schedule of an A57
 
@@ -118,11 +119,12 @@ def with_callees(functions, body, depth=2):
 
 
 def floats_loaded(body):
-    """Vector loads but those from the stack, where constants are kept that found no register."""
+    """Vector loads from where the loop goes on; elsewhere are constants that found no register."""
+    moving = {step[1] for each in body if (step := STEP.match(each.text))}
     found = 0
     for each in body:
         load = LOAD.match(each.text)
-        if load and load[2] not in ("sp", "x29"):
+        if load and (load[3] or moving & set(re.findall(r"x\d+", load[2]))):
             found += 4 * len(re.findall(r"\bq\d+|v\d+\.4s", load[1]))
     return found
 

@@ -38,9 +38,9 @@ def test_a_loop_that_the_source_has_not_is_refused(functions):
         aarch64_loops.loops_of(functions, gone)
 
 
-def test_constants_kept_on_the_stack_are_no_tokens():
-    lines = ("ldp\tq1, q2, [x0], 32", "ld1\t{v3.4s}, [x1]", "ldr\tq4, [sp, 64]")
-    body = [aarch64_loops.Instruction(line, "", 0) for line in lines]
+def test_constants_are_no_tokens():
+    lines = ("ldp\tq1, q2, [x0], 32", "ld1\t{v3.4s}, [x1]", "ldr\tq4, [sp, 64]", "ldr\tq5, [x2]")
+    body = [aarch64_loops.Instruction(line, "", 0) for line in (*lines, "add\tx1, x1, 16")]
     assert aarch64_loops.floats_loaded(body) == 12
 
 

@@ -83,9 +83,14 @@ HOST_DEVICE F sub(F a, F b) { EACH_PART(F, vsubq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F mul(F a, F b) { EACH_PART(F, vmulq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F div(F a, F b) { EACH_PART(F, vdivq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F fma(F a, F b, F c) { EACH_PART(F, vfmaq_f32(c.part[p], a.part[p], b.part[p])); }
-// Two instructions: the one for a maximum is NaN where a is a signalling NaN.
+// Two instructions: the one for a maximum is NaN where a is a signalling NaN. The result is written
+// over b, which is where passes over a row keep it: g++ would copy it there.
 HOST_DEVICE F larger(F a, F b) {
-  EACH_PART(F, vbslq_f32(vcgtq_f32(a.part[p], b.part[p]), a.part[p], b.part[p]));
+  for (int p = 0; p < 4; ++p) {
+    const uint32x4_t hits = vcgtq_f32(a.part[p], b.part[p]);
+    asm("bit %0.16b, %1.16b, %2.16b" : "+w"(b.part[p]) : "w"(a.part[p]), "w"(hits));
+  }
+  return b;
 }
 HOST_DEVICE F smaller(F a, F b) {
   EACH_PART(F, vbslq_f32(vcltq_f32(a.part[p], b.part[p]), a.part[p], b.part[p]));
