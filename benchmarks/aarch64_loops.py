@@ -121,12 +121,13 @@ def with_callees(functions, body, depth=2):
 def floats_loaded(body):
     """Vector loads from where the loop goes on; elsewhere are constants that found no register."""
     moving = {step[1] for each in body if (step := STEP.match(each.text))}
-    found = 0
-    for each in body:
-        load = LOAD.match(each.text)
-        if load and (load[3] or moving & set(re.findall(r"x\d+", load[2]))):
-            found += 4 * len(re.findall(r"\bq\d+|v\d+\.4s", load[1]))
-    return found
+    loads = [load for each in body if (load := LOAD.match(each.text))]
+    moving |= {load[2] for load in loads if load[3]}  # by the load itself
+    return sum(
+        4 * len(re.findall(r"\bq\d+|v\d+\.4s", load[1]))
+        for load in loads
+        if moving & set(re.findall(r"x\d+", load[2]))
+    )
 
 
 def llvm_mca():

@@ -39,7 +39,13 @@ def test_a_loop_that_the_source_has_not_is_refused(functions):
 
 
 def test_constants_are_no_tokens():
-    lines = ("ldp\tq1, q2, [x0], 32", "ld1\t{v3.4s}, [x1]", "ldr\tq4, [sp, 64]", "ldr\tq5, [x2]")
+    lines = (
+        "ldr\tq1, [x0], 32",
+        "ldr\tq2, [x0, -16]",
+        "ld1\t{v3.4s}, [x1]",
+        "ldr\tq4, [sp, 64]",
+        "ldr\tq5, [x2]",
+    )
     body = [aarch64_loops.Instruction(line, "", 0) for line in (*lines, "add\tx1, x1, 16")]
     assert aarch64_loops.floats_loaded(body) == 12
 

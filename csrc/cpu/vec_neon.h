@@ -83,17 +83,15 @@ HOST_DEVICE F sub(F a, F b) { EACH_PART(F, vsubq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F mul(F a, F b) { EACH_PART(F, vmulq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F div(F a, F b) { EACH_PART(F, vdivq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F fma(F a, F b, F c) { EACH_PART(F, vfmaq_f32(c.part[p], a.part[p], b.part[p])); }
-// Two instructions: the one for a maximum is NaN where a is a signalling NaN. The result is written
-// over b, which is where passes over a row keep it: g++ would copy it there.
+// The maximum of NaN and a number is the number, but only of a quiet NaN; the inner one makes it
+// so. Of two zeros it is +0, which no kernel tells from -0.
 HOST_DEVICE F larger(F a, F b) {
-  for (int p = 0; p < 4; ++p) {
-    const uint32x4_t hits = vcgtq_f32(a.part[p], b.part[p]);
-    asm("bit %0.16b, %1.16b, %2.16b" : "+w"(b.part[p]) : "w"(a.part[p]), "w"(hits));
-  }
-  return b;
+  const float32x4_t least = vdupq_n_f32(-kInfinity);
+  EACH_PART(F, vmaxnmq_f32(vmaxq_f32(a.part[p], least), b.part[p]));
 }
 HOST_DEVICE F smaller(F a, F b) {
-  EACH_PART(F, vbslq_f32(vcltq_f32(a.part[p], b.part[p]), a.part[p], b.part[p]));
+  const float32x4_t largest = vdupq_n_f32(kInfinity);
+  EACH_PART(F, vminnmq_f32(vminq_f32(a.part[p], largest), b.part[p]));
 }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, vaddq_s32(a.part[p], b.part[p])); }
 HOST_DEVICE F shift_to_exponent(F a) {
