@@ -38,9 +38,27 @@ Logits draft_of(const TensorArgs& args, const Tensor& draft, const char* name, c
   return logits;
 }
 
+// On the CPU without a way through the dispatcher, which costs as much as a short call.
+Tensor empty(const Tensor& leader, const Shape& shape, ScalarType type) {
+  if (!leader.is_cpu()) {
+    return torch::stable::new_empty(leader, {shape.sizes, size_t(shape.dims)}, type);
+  }
+  int64_t strides[3];
+  int64_t stride = 1;
+  for (int64_t i = shape.dims - 1; i >= 0; --i) {
+    strides[i] = stride;
+    stride *= shape.sizes[i] > 1 ? shape.sizes[i] : 1;
+  }
+  AtenTensorHandle made = nullptr;
+  const int32_t dtype = torch::stable::detail::to<int32_t>(torch::stable::detail::from(type));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(shape.dims, shape.sizes, strides, dtype,
+                                                         aoti_torch_device_type_cpu(), 0, &made));
+  return Tensor(made);
+}
+
 template <class T>
 Tensor output(const Tensor& leader, const Shape& shape, ScalarType type, T** place) {
-  const Tensor tensor = torch::stable::new_empty(leader, {shape.sizes, size_t(shape.dims)}, type);
+  const Tensor tensor = empty(leader, shape, type);
   *place = static_cast<T*>(tensor.mutable_data_ptr());
   return tensor;
 }

@@ -82,6 +82,38 @@ inline void show_zero_bytes(const Row& row, float temperature, const Cut& cut, c
   }
 }
 
+// Tokens that are shown 16 at a time: their coarse bytes are drawn together.
+class Batch {
+ public:
+  explicit Batch(const Place& place) : place_(place), noise_(place, Purpose::kSample) {}
+
+  void take(int token, float y, Winner& winner) {
+    token_[count_] = token;
+    y_[count_++] = y;
+    if (count_ == kLanes) show(winner);
+  }
+
+  void show(Winner& winner) {
+    if (count_ == 0) return;
+    uint8_t coarse[kLanes];
+    coarse_bytes(noise_, token_, coarse);
+    for (int i = 0; i < count_; ++i) {
+      if (winner.open(y_[i], bounds_.of[coarse[i]])) {
+        winner.show(place_, token_[i], y_[i], coarse[i]);
+      }
+    }
+    count_ = 0;
+  }
+
+ private:
+  const Place& place_;
+  const NoiseStream noise_;
+  const CoarseBounds& bounds_ = coarse_bounds();
+  int32_t token_[kLanes] = {};
+  float y_[kLanes];
+  int count_ = 0;
+};
+
 // The draw over the tokens before `cut`; -1 if there are none. requires T > 0, after scan_maxima
 inline int draw_from_row(const Row& row, float x_max, float temperature, const Cut& cut,
                          const Place& place) {
@@ -93,33 +125,25 @@ inline int draw_from_row(const Row& row, float x_max, float temperature, const C
   show_zero_bytes(row, temperature, cut, place, winner);
   float floor = winner.token < 0 ? -kMaxFloat : winner.floor();
   floor = floor < largest ? floor : largest;
+  Batch batch(place);
   for_each_from(row, least_logit(floor, temperature), [&](int token, float x) {
     const float y = quotient(x, temperature);
-    if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) winner.show(place, token, y);
+    if (kept(y, token, cut) && winner.open(y, kGumbelUnlessZero)) batch.take(token, y, winner);
   });
+  batch.show(winner);
   return winner.token;
 }
 
 // The draw over selected tokens; -1 if there are none.
 inline int draw_from_selection(const RowSpace& space, const Selection& selection,
                                const Place& place) {
-  const CoarseBounds& bounds = coarse_bounds();
-  const NoiseStream noise(place, Purpose::kSample);
   Winner winner = no_winner();
   int top = 0;
   for (int i = 1; i < selection.count; ++i) top = space.y[i] > space.y[top] ? i : top;
   if (selection.count) winner.show(place, space.id[top], space.y[top]);
-  for (int i = 0; i < selection.count; i += kLanes) {
-    const int some = selection.count - i < kLanes ? selection.count - i : kLanes;
-    int32_t token[kLanes] = {};
-    for (int j = 0; j < some; ++j) token[j] = space.id[i + j];
-    uint8_t coarse[kLanes];
-    coarse_bytes(noise, token, coarse);
-    for (int j = 0; j < some; ++j) {
-      if (i + j == top || !winner.open(space.y[i + j], bounds.of[coarse[j]])) continue;
-      winner.show(place, token[j], space.y[i + j], coarse[j]);
-    }
-  }
+  Batch batch(place);
+  for (int i = 0; i < selection.count; ++i) batch.take(space.id[i], space.y[i], winner);
+  batch.show(winner);
   return winner.token;
 }
 

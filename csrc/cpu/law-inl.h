@@ -3,7 +3,7 @@
 // and draws by integer weight from a law or from the residual of two.
 #pragma once
 
-#include "common/accept.h"
+#include "cpu/residual-inl.h"
 #include "cpu/select-inl.h"
 
 namespace spec_decode_ops {
@@ -88,23 +88,27 @@ inline void tile_masses(const Law& law, int t, uint64_t* out) {
   }
 }
 
+inline uint64_t mass_of_tile(const Law& law, int t) {
+  float buffer[kTile];
+  const float* x = law.row->tile(t, buffer);
+  if (law.kind == Law::kSoftmax) return tile_mass(x, SoftmaxWeight{law.scale});
+  if (!law.infinite) return tile_mass(x, ProbabilityWeight(law.exponent));
+  uint64_t sum = 0;
+  for (int i = 0; i < kTile; ++i) sum += probability_mass(x[i], law.infinite, law.exponent);
+  return sum;
+}
+
 // Fills the row's tile sums and returns their sum.
 inline uint64_t sum_tiles(const Law& law) {
+  const RowSpace& space = law.row->space();
   uint64_t total = 0;
   for (int t = 0; t < law.row->tiles(); ++t) {
-    uint64_t sum = 0;
-    float buffer[kTile];
-    if (law.kind == Law::kSoftmax) {
-      sum = tile_mass(law.row->tile(t, buffer), SoftmaxWeight{law.scale});
-    } else if (law.kind == Law::kProbabilities && !law.infinite) {
-      sum = tile_mass(law.row->tile(t, buffer), ProbabilityWeight(law.exponent));
-    } else {
-      uint64_t mass[kTile];
-      tile_masses(law, t, mass);
-      for (uint64_t m : mass) sum += m;
-    }
-    law.row->space().tile_sum[t] = sum;
-    total += sum;
+    space.tile_sum[t] = law.kind == Law::kSelection ? 0 : mass_of_tile(law, t);
+    total += space.tile_sum[t];
+  }
+  for (int e = 0; e < law.selection.count; ++e) {
+    space.tile_sum[space.id[e] / kTile] += space.mass[e];
+    total += space.mass[e];
   }
   return total;
 }
@@ -148,20 +152,55 @@ inline int draw_from_law(const Law& law, uint64_t fraction, Workspace& work) {
   return draw_by_weight(law.row->tiles(), fraction, work.tile_weight, sum, weights);
 }
 
+// The residual of tile t of a target that is a selection: only its entries can have any.
+inline Wide residual_of_entries(const Law& p, const Law& q, int t) {
+  const RowSpace& space = p.row->space();
+  Wide sum{0, 0};
+  for (int e = entry_from(p, t * kTile); e < p.selection.count && space.id[e] / kTile == t; ++e) {
+    sum = add(sum, residual(space.mass[e], p.total, mass_of(q, space.id[e]), q.total));
+  }
+  return sum;
+}
+
+inline Wide residual_of_any_tile(const Law& p, const Law& q, int t) {
+  if (p.summed && p.row->space().tile_sum[t] == 0) return {0, 0};
+  if (p.kind == Law::kSelection) return residual_of_entries(p, q, t);
+  const bool without_draft = q.kind == Law::kOneToken ? q.token / kTile != t : t >= q.row->tiles();
+  if (without_draft) {
+    return multiply(p.summed ? p.row->space().tile_sum[t] : mass_of_tile(p, t), q.total);
+  }
+  const bool alike = p.kind == q.kind && !p.infinite && !q.infinite;
+  if (!alike || q.kind == Law::kOneToken) {
+    uint64_t target[kTile], draft[kTile];
+    tile_masses(p, t, target);
+    tile_masses(q, t, draft);
+    Wide sum{0, 0};
+    for (int i = 0; i < kTile; ++i) {
+      sum = add(sum, residual(target[i], p.total, draft[i], q.total));
+    }
+    return sum;
+  }
+  float target_buffer[kTile], draft_buffer[kTile];
+  const float *x = p.row->tile(t, target_buffer), *z = q.row->tile(t, draft_buffer);
+  const Totals total{p.total, q.total};
+  if (p.kind == Law::kSoftmax) {
+    return residual_of_tile(x, SoftmaxWeight{p.scale}, z, SoftmaxWeight{q.scale}, total);
+  }
+  if (p.exponent == 0 && q.exponent == 0 && p.total == q.total) {
+    return residual_of_like_tile(x, z, p.total);
+  }
+  return residual_of_tile(x, ProbabilityWeight(p.exponent), z, ProbabilityWeight(q.exponent),
+                          total);
+}
+
 // A draw from max(p - q, 0); from p where that has no mass.
 inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
+  const auto sum = [&](int t) { return residual_of_any_tile(p, q, t); };
   const auto weights = [&](int t, Wide* out) {
     uint64_t target[kTile], draft[kTile];
     tile_masses(p, t, target);
     tile_masses(q, t, draft);
     for (int i = 0; i < kTile; ++i) out[i] = residual(target[i], p.total, draft[i], q.total);
-  };
-  const auto sum = [&](int t) {
-    Wide all{0, 0}, one[kTile];
-    if (p.summed && p.row->space().tile_sum[t] == 0) return all;
-    weights(t, one);
-    for (const Wide& w : one) all = add(all, w);
-    return all;
   };
   const int token = draw_by_weight(p.row->tiles(), fraction, work.tile_weight, sum, weights);
   return token >= 0 ? token : draw_from_law(p, fraction, work);

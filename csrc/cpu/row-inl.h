@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of logits as the kernels see it: whole tiles of float32, whatever the row's dtype, length,
 // alignment and penalties. The caller's memory is read in place; only tiles that must differ from
-// it are kept as copies: those with penalised tokens, the last one (padded with -inf), and, in a
-// row that holds +inf, all.
+// it are kept as copies: the last one (padded with -inf), those with penalised tokens once somebody
+// reads them, and, in a row that holds +inf, all.
 #pragma once
 
 #include "common/order.h"
@@ -21,16 +21,21 @@ inline void widen_tokens(const Logit* from, int count, float* to) {
 
 class Row {
  public:
-  // requires 1 <= vocab <= space.capacity. Reads no logits yet.
+  // requires 1 <= vocab <= space.capacity. Reads no logits but those of an incomplete last tile.
   Row(const void* data, DType dtype, int64_t vocab, RowSpace& space)
       : data_(data),
         dtype_(dtype),
         vocab_(int(vocab)),
         tiles_(int((vocab + kTile - 1) / kTile)),
         space_(space) {
-    for (int t = 0; t < tiles_; ++t) space_.patched_tile[t] = -1;
+    for (int t = 0; t < tiles_; ++t) space_.patched_tile[t] = kInPlace;
     if (vocab_ % kTile) patch(tiles_ - 1);
   }
+  ~Row() {
+    for (int i = 0; i < penalised_; ++i) space_.penalised[space_.penalised_id[i] / 64] = 0;
+  }
+  Row(const Row&) = delete;
+  Row& operator=(const Row&) = delete;
 
   int vocab() const { return vocab_; }
   int tiles() const { return tiles_; }
@@ -38,37 +43,45 @@ class Row {
 
   // kTile float32 logits; -inf past the vocabulary. `buffer` holds them if they must be converted.
   const float* tile(int t, float* buffer) const {
-    if (space_.patched_tile[t] >= 0) return patched(t);
-    if (dtype_ == DType::kFloat32) return static_cast<const float*>(data_) + int64_t(t) * kTile;
-    read(t * kTile, kTile, buffer);
-    return buffer;
+    return space_.patched_tile[t] == kInPlace ? in_place(t, buffer) : patch(t);
   }
 
   float at(int token) const {
-    if (space_.patched_tile[token / kTile] >= 0) return patched(token / kTile)[token % kTile];
-    float x = -kInfinity;
-    read(token, 1, &x);
-    return x;
+    const int32_t patched = space_.patched_tile[token / kTile];
+    if (patched >= 0) return space_.patched[int64_t(patched) * kTile + token % kTile];
+    const float x = unpenalised(token);
+    return patched == kPenalised && is_penalised(token) ? penalise(x, penalty_) : x;
   }
 
-  // Penalises each id of [0, vocab) that is not penalised yet.
-  void penalise_tokens(const int64_t* ids, int64_t count, int64_t stride, float penalty) {
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t id = ids[i * stride];
-      if (id < 0 || id >= vocab_) continue;
-      uint64_t& seen = space_.penalised[id / 64];
-      if (seen >> (id % 64) & 1) continue;
-      seen |= uint64_t(1) << (id % 64);
-      float& x = patch(int(id / kTile))[id % kTile];
-      x = penalise(x, penalty);
+  // The logits of `first` and the 15 after it. requires a multiple of 16 below tiles() * kTile
+  F sixteen(int first) const {
+    const int t = first / kTile;
+    if (space_.patched_tile[t] != kInPlace) return load(patch(t) + first % kTile);
+    switch (dtype_) {
+      case DType::kFloat16:
+        return load(static_cast<const Half*>(data_) + first);
+      case DType::kBFloat16:
+        return load(static_cast<const BFloat16*>(data_) + first);
+      default:
+        return load(static_cast<const float*>(data_) + first);
     }
   }
 
-  // Leaves the bit map as `penalise_tokens` found it. To be called with the same ids.
-  void forget_penalised(const int64_t* ids, int64_t count, int64_t stride) {
+  // Penalises each id of [0, vocab) that is not penalised yet. One penalty for all.
+  void penalise_tokens(const int64_t* ids, int64_t count, int64_t stride, float penalty) {
+    penalty_ = penalty;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t id = ids[i * stride];
-      if (id >= 0 && id < vocab_) space_.penalised[id / 64] = 0;
+      if (id < 0 || id >= vocab_ || is_penalised(int(id))) continue;
+      space_.penalised[id / 64] |= uint64_t(1) << (id % 64);
+      space_.penalised_id[penalised_++] = int32_t(id);
+      int32_t& patched = space_.patched_tile[id / kTile];
+      if (patched >= 0) {
+        float& x = space_.patched[int64_t(patched) * kTile + id % kTile];
+        x = penalise(x, penalty);
+      } else {
+        patched = kPenalised;
+      }
     }
   }
 
@@ -80,8 +93,30 @@ class Row {
     }
   }
 
+  // ---- For the pass over all tiles, which mends few tokens afterwards ----
+
+  int penalised() const { return penalised_; }
+  bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
+  const float* unpenalised_tile(int t, float* buffer) const {
+    return has_copy(t) ? patch(t) : in_place(t, buffer);
+  }
+  float unpenalised(int token) const {
+    float x = -kInfinity;
+    read(token, 1, &x);
+    return x;
+  }
+
  private:
-  float* patched(int t) const { return space_.patched + int64_t(space_.patched_tile[t]) * kTile; }
+  // What a tile has in place of the number of its copy.
+  enum : int32_t { kInPlace = -1, kPenalised = -2 };
+
+  bool is_penalised(int token) const { return space_.penalised[token / 64] >> (token % 64) & 1; }
+
+  const float* in_place(int t, float* buffer) const {
+    if (dtype_ == DType::kFloat32) return static_cast<const float*>(data_) + int64_t(t) * kTile;
+    read(t * kTile, kTile, buffer);
+    return buffer;
+  }
 
   void read(int first, int count, float* to) const {
     switch (dtype_) {
@@ -95,20 +130,30 @@ class Row {
   }
 
   // The tile's own copy, made at the first call.
-  float* patch(int t) {
-    if (space_.patched_tile[t] < 0) {
-      space_.patched_tile[t] = patches_++;
-      const int first = t * kTile, count = vocab_ - first < kTile ? vocab_ - first : kTile;
-      float* copy = patched(t);
-      read(first, count, copy);
-      for (int i = count; i < kTile; ++i) copy[i] = -kInfinity;
+  float* patch(int t) const {
+    int32_t& patched = space_.patched_tile[t];
+    if (patched >= 0) return space_.patched + int64_t(patched) * kTile;
+    const bool penalised = patched == kPenalised;
+    patched = patches_++;
+    float* copy = space_.patched + int64_t(patched) * kTile;
+    const int first = t * kTile, count = vocab_ - first < kTile ? vocab_ - first : kTile;
+    read(first, count, copy);
+    for (int i = count; i < kTile; ++i) copy[i] = -kInfinity;
+    for (int i = 0; penalised && i < kTile; i += 64) {
+      uint64_t bits = space_.penalised[(first + i) / 64];
+      for (; bits; bits &= bits - 1) {
+        float& x = copy[i + __builtin_ctzll(bits)];
+        x = penalise(x, penalty_);
+      }
     }
-    return patched(t);
+    return copy;
   }
 
   const void* data_;
   DType dtype_;
-  int vocab_, tiles_, patches_ = 0;
+  int vocab_, tiles_, penalised_ = 0;
+  mutable int patches_ = 0;
+  float penalty_ = 1.0f;
   RowSpace& space_;
 };
 

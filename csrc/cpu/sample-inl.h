@@ -38,8 +38,6 @@ struct Penalised {
                           filter.penalty);
       row.penalise_tokens(history.drafted, history.drafted_count, history.drafted_stride,
                           filter.penalty);
-      row.forget_penalised(history.previous, history.previous_count, history.previous_stride);
-      row.forget_penalised(history.drafted, history.drafted_count, history.drafted_stride);
     }
     max = finite_maximum(row);
   }
@@ -54,6 +52,24 @@ inline float largest_logit(const Logits& logits, int64_t row) {
 // Up to here drawing from the kept list is cheaper than going over the row's noise.
 constexpr int kShortSelection = 1024;
 
+// top-p alone.
+inline int draw_from_nucleus(const Row& row, float x_max, const Filter& filter, const Place& place,
+                             Workspace& work) {
+  const float temperature = filter.temperature;
+  if (filter.top_p >= kAskFrom) {
+    const int token = draw_from_row(row, x_max, temperature, keep_all(), place);
+    if (in_nucleus(row, x_max, token, temperature, filter.top_p)) return token;
+  }
+  const Cut cut = top_p_cut(row, mass_scale(x_max, temperature), filter, work);
+  const float floor = least_logit(cut.value, temperature);
+  if (lanes_reaching(row, floor) > kShortSelection / 2) {
+    return draw_from_row(row, x_max, temperature, cut, place);
+  }
+  Selection selection{collect(row, floor, temperature), cut};
+  apply(selection, cut, row.space(), false);
+  return draw_from_selection(row.space(), selection, place);
+}
+
 inline int sample_row(const Penalised& logits, const Filter& filter, const Place& place,
                       Workspace& work) {
   const Row& row = logits.row;
@@ -61,10 +77,8 @@ inline int sample_row(const Penalised& logits, const Filter& filter, const Place
   if (keeps_everything(filter, row.vocab())) {
     return draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
   }
-  const bool only_top_p = !has_top_k(filter, row.vocab()) && !has_min_p(filter);
-  if (only_top_p && filter.top_p >= kAskFrom) {
-    const int token = draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
-    if (in_nucleus(row, logits.max, token, filter.temperature, filter.top_p)) return token;
+  if (!has_top_k(filter, row.vocab()) && !has_min_p(filter)) {
+    return draw_from_nucleus(row, logits.max, filter, place, work);
   }
   const Selection selection = select(row, logits.max, filter, false, work);
   if (selection.count <= kShortSelection) return draw_from_selection(row.space(), selection, place);

@@ -85,16 +85,16 @@ HOST_DEVICE F smaller(F a, F b) {
 HOST_DEVICE I add(I a, I b) {
   return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
+HOST_DEVICE I sub(I a, I b) {
+  return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+}
 HOST_DEVICE I bits_of(F a) { return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)}; }
 HOST_DEVICE F floats_of(I a) { return {_mm256_castsi256_ps(a.low), _mm256_castsi256_ps(a.high)}; }
 HOST_DEVICE F shift_to_exponent(F a) {
   const I bits = bits_of(a);
   return floats_of({_mm256_slli_epi32(bits.low, 23), _mm256_slli_epi32(bits.high, 23)});
 }
-HOST_DEVICE I bits_above(F a, float base) {
-  const I bits = bits_of(a), from = bits_of(set1(base));
-  return {_mm256_sub_epi32(bits.low, from.low), _mm256_sub_epi32(bits.high, from.high)};
-}
+HOST_DEVICE I bits_above(F a, float base) { return sub(bits_of(a), bits_of(set1(base))); }
 HOST_DEVICE F to_float(I a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 
 // ---- 64-bit lanes ----
@@ -162,7 +162,11 @@ HOST_DEVICE uint32_t mask_ge(F a, F b) { return lanes_of(ge(a, b).low, ge(a, b).
 HOST_DEVICE uint32_t mask_gt(F a, F b) { return lanes_of(gt(a, b).low, gt(a, b).high); }
 HOST_DEVICE I where_ge(F a, F b, I value) { return bits_of(both(ge(a, b), floats_of(value))); }
 HOST_DEVICE I where_gt(F a, F b, I value) { return bits_of(both(gt(a, b), floats_of(value))); }
-HOST_DEVICE F where_gt(F a, F b, F value) { return both(gt(a, b), value); }
+HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
+  const F mask = gt(a, b);
+  return {_mm256_blendv_ps(no.low, yes.low, mask.low),
+          _mm256_blendv_ps(no.high, yes.high, mask.high)};
+}
 HOST_DEVICE bool any_ge(F a, F b) {
   return _mm256_movemask_ps(_mm256_or_ps(ge(a, b).low, ge(a, b).high)) != 0;
 }

@@ -64,6 +64,7 @@ HOST_DEVICE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.lanes, b.lanes, c.l
 HOST_DEVICE F larger(F a, F b) { return {_mm512_max_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE F smaller(F a, F b) { return {_mm512_min_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE I add(I a, I b) { return {_mm512_add_epi32(a.lanes, b.lanes)}; }
+HOST_DEVICE I sub(I a, I b) { return {_mm512_sub_epi32(a.lanes, b.lanes)}; }
 HOST_DEVICE F shift_to_exponent(F a) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.lanes), 23))};
 }
@@ -105,8 +106,8 @@ HOST_DEVICE I where_ge(F a, F b, I value) {
 HOST_DEVICE I where_gt(F a, F b, I value) {
   return {_mm512_maskz_mov_epi32(__mmask16(mask_gt(a, b)), value.lanes)};
 }
-HOST_DEVICE F where_gt(F a, F b, F value) {
-  return {_mm512_maskz_mov_ps(__mmask16(mask_gt(a, b)), value.lanes)};
+HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
+  return {_mm512_mask_mov_ps(no.lanes, __mmask16(mask_gt(a, b)), yes.lanes)};
 }
 HOST_DEVICE bool any_ge(F a, F b) { return mask_ge(a, b) != 0; }
 

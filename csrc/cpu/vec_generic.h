@@ -81,6 +81,7 @@ HOST_DEVICE F sub(F a, F b) { EACH_PART(F, a.part[p] - b.part[p]); }
 HOST_DEVICE F mul(F a, F b) { EACH_PART(F, a.part[p] * b.part[p]); }
 HOST_DEVICE F div(F a, F b) { EACH_PART(F, a.part[p] / b.part[p]); }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, a.part[p] + b.part[p]); }
+HOST_DEVICE I sub(I a, I b) { EACH_PART(I, a.part[p] - b.part[p]); }
 HOST_DEVICE F fill(F, float constant) { return set1(constant); }
 HOST_DEVICE F shift_to_exponent(F a) { EACH_PART(F, (Floats4)((Ints4)a.part[p] << 23)); }
 HOST_DEVICE I bits_above(F a, float base) {
@@ -230,11 +231,10 @@ HOST_DEVICE I where_gt(F a, F b, I value) {
   for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] > b.part[p];
   return value;
 }
-HOST_DEVICE F where_gt(F a, F b, F value) {
-  for (int p = 0; p < 4; ++p) {
-    value.part[p] = (Floats4)((Ints4)value.part[p] & (a.part[p] > b.part[p]));
-  }
-  return value;
+// `yes` in the lanes where a > b, `no` elsewhere.
+HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
+  for (int p = 0; p < 4; ++p) no.part[p] = a.part[p] > b.part[p] ? yes.part[p] : no.part[p];
+  return no;
 }
 
 HOST_DEVICE bool any_ge(F a, F b) {

@@ -31,12 +31,13 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
   pieces.take(row.patched, capacity);
   pieces.take(row.patched_tile, tiles);
   pieces.take(row.penalised, capacity / 64);
+  pieces.take(row.penalised_id, capacity);
   pieces.take(row.lane_max, tiles * kLanes);
   pieces.take(row.tile_sum, tiles);
   pieces.take(row.zero_bits, capacity / 64);
   pieces.take(row.id, capacity + kLanes);
-  pieces.take(row.y, capacity);
-  pieces.take(row.mass, capacity);
+  pieces.take(row.y, capacity + kLanes);
+  pieces.take(row.mass, capacity + kLanes);
 }
 
 }  // namespace
@@ -52,6 +53,7 @@ void Workspace::reserve(int64_t vocab) {
     take_row(pieces, space.draft, capacity);
     pieces.take(space.key, capacity);
     pieces.take(space.index, capacity);
+    for (float*& value : space.value) pieces.take(value, capacity + 2 * kLanes);
     pieces.take(space.tile_weight, capacity / kTile);
     return pieces.used();
   };

@@ -15,14 +15,15 @@ constexpr int kLanes = 16;  // tokens a vector step handles, on every target
 // What reading one row needs. Arrays of `capacity` tokens, or of a value a tile.
 struct RowSpace {
   float* patched;         // [capacity] tiles that differ from the caller's memory
-  int32_t* patched_tile;  // [tiles] which of them stands for a tile, or -1
+  int32_t* patched_tile;  // [tiles] which of them stands for a tile, or what Row puts there
   uint64_t* penalised;    // [capacity / 64] bits; all zero between calls
+  int32_t* penalised_id;  // [capacity]
   float* lane_max;        // [capacity / kTile * kLanes]
   uint64_t* tile_sum;     // [tiles]
   uint64_t* zero_bits;    // [capacity / 64] noise bytes that are zero
   int32_t* id;            // [capacity + kLanes] candidates, by ascending id
-  float* y;               // [capacity] their quotients
-  uint64_t* mass;         // [capacity] and masses
+  float* y;               // [capacity + kLanes] their quotients
+  uint64_t* mass;         // [capacity + kLanes] and masses
   int64_t capacity;       // a multiple of kTile
 };
 
@@ -39,6 +40,7 @@ class Workspace {
   RowSpace target{}, draft{};
   uint32_t* key = nullptr;      // [capacity] scratch of a selection
   int32_t* index = nullptr;     // [capacity]
+  float* value[2] = {};         // [capacity + 2 * kLanes] each
   Wide* tile_weight = nullptr;  // [tiles]
 
  private:

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Masses (common/mass.h) of logits and of probabilities, 16 at a time: weights e in [0, 1] become
+// rint(e * 2^43), one by one or in sum.
+#pragma once
+
+#include "common/mass.h"
+#include "cpu/reduce-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+// The weight of a logit: exp((x - M)/T).
+struct SoftmaxWeight {
+  MassScale scale;
+  HOST_DEVICE_MEMBER F operator()(F x) const { return weight(x, scale); }
+};
+
+// The weight of a probability p: p / 2^E, at most 1, so that its mass is fixed_point(p, 43 - E,
+// 43). Two exact factors make 2^-E, which may not be a float itself; what they underflow has no
+// mass.
+struct ProbabilityWeight {
+  float first, second;
+  explicit ProbabilityWeight(int exponent)
+      : first(power_of_two(-exponent / 2)), second(power_of_two(-exponent - -exponent / 2)) {}
+  HOST_DEVICE_MEMBER F operator()(F p) const {
+    return smaller(mul(mul(larger(p, set1(0.0f)), set1(first)), set1(second)), set1(1.0f));
+  }
+
+ private:
+  static float power_of_two(int exponent) { return bits_float(uint32_t(exponent + 127) << 23); }
+};
+
+// The same where E is 0.
+struct UnitWeight {
+  HOST_DEVICE_MEMBER F operator()(F p) const { return smaller(larger(p, set1(0.0f)), set1(1.0f)); }
+};
+
+// A running sum of masses. A lane stays within 32 bits: 512 tokens are 32 of at most 2^21 units.
+struct MassSum {
+  I units, rest;
+
+  HOST_DEVICE_MEMBER MassSum() : units(set1(0)), rest(set1(0)) {}
+  HOST_DEVICE_MEMBER void take(F e) {
+    units = add(units, mass_units(e));
+    rest = add(rest, mass_rest(e));
+  }
+  HOST_DEVICE_MEMBER uint64_t total() const { return join_mass(sum_of(units), sum_of(rest)); }
+};
+
+template <class WeightOf>
+inline void masses(const float* x, const WeightOf& weight_of, uint64_t* out) {
+  const F e = weight_of(load(x));
+  int32_t units[kLanes], rest[kLanes];
+  store(units, mass_units(e));
+  store(rest, mass_rest(e));
+  for (int lane = 0; lane < kLanes; ++lane) out[lane] = join_mass(units[lane], rest[lane]);
+}
+
+// Of up to kTile tokens. requires a multiple of 2 * kLanes
+template <class WeightOf>
+inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight_of) {
+  MassSum even, odd;
+  for (int i = 0; i < count; i += 2 * kLanes) {
+    even.take(weight_of(load(x + i)));
+    odd.take(weight_of(load(x + i + kLanes)));
+  }
+  even.units = add(even.units, odd.units);
+  even.rest = add(even.rest, odd.rest);
+  return even.total();
+}
+
+template <class WeightOf>
+inline uint64_t tile_mass(const float* x, const WeightOf& weight_of) {
+  return mass_of_tokens(x, kTile, weight_of);
+}
+
+// The same sum over the tokens from `floor` up, beside that of the whole tile.
+template <class WeightOf>
+inline uint64_t tile_mass_from(const float* x, const WeightOf& weight_of, float floor,
+                               uint64_t& whole) {
+  MassSum all, above;
+  for (int i = 0; i < kTile; i += kLanes) {
+    const F v = load(x + i), e = weight_of(v);
+    const I units = mass_units(e), rest = mass_rest(e);
+    all.units = add(all.units, units);
+    all.rest = add(all.rest, rest);
+    above.units = add(above.units, where_ge(v, set1(floor), units));
+    above.rest = add(above.rest, where_ge(v, set1(floor), rest));
+  }
+  whole = all.total();
+  return above.total();
+}
+
+}  // namespace
+}  // namespace spec_decode_ops

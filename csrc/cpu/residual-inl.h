@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The residual max(p - q, 0) of two laws, summed over a tile: exactly, and with few wide products.
+// Over the tokens where p/P > q/Q the sum of p * Q - q * P is Q * (sum of p) - P * (sum of q); and
+// on which side a token stands, floats tell unless the two are nearly equal.
+#pragma once
+
+#include "common/accept.h"
+#include "cpu/mass-inl.h"
+
+namespace spec_decode_ops {
+namespace {
+
+struct Totals {
+  uint64_t p, q;
+};
+
+// The residual of lanes that floats cannot tell apart.
+inline Wide residual_of_lanes(uint32_t lanes, F target, F draft, const Totals& total) {
+  float e[kLanes], f[kLanes];
+  store(e, target);
+  store(f, draft);
+  Wide sum{0, 0};
+  for (; lanes; lanes &= lanes - 1) {
+    const int lane = __builtin_ctz(lanes);
+    const uint64_t p = mass_of_weight(e[lane]), q = mass_of_weight(f[lane]);
+    sum = add(sum, residual(p, total.p, q, total.q));
+  }
+  return sum;
+}
+
+// Of a tile x of the target and a tile z of the draft. requires totals above 0
+template <class TargetWeight, class DraftWeight>
+inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, const float* z,
+                             const DraftWeight& draft_weight, const Totals& total) {
+  const float ratio = float(double(total.q) / double(total.p));
+  // A mass is its weight to 2^-44, and four roundings follow.
+  const F relative = set1(0x1p-20f), absolute = set1(0x1p-42f * (1.0f + ratio));
+  const F weightless = set1(0x1p-45f), factor = set1(ratio);
+  MassSum targets, drafts;
+  Wide close{0, 0};
+  for (int i = 0; i < kTile; i += kLanes) {
+    const F e = target_weight(load(x + i)), f = draft_weight(load(z + i));
+    const F scaled = mul(e, factor);
+    const F doubt = fma(add(scaled, f), relative, absolute);
+    const F excess = sub(scaled, f);
+    targets.units = add(targets.units, where_gt(excess, doubt, mass_units(e)));
+    targets.rest = add(targets.rest, where_gt(excess, doubt, mass_rest(e)));
+    drafts.units = add(drafts.units, where_gt(excess, doubt, mass_units(f)));
+    drafts.rest = add(drafts.rest, where_gt(excess, doubt, mass_rest(f)));
+    const uint32_t told = mask_gt(excess, doubt) | mask_gt(sub(f, scaled), doubt);
+    const uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
+    if (untold) close = add(close, residual_of_lanes(untold, e, f, total));
+  }
+  const Wide difference =
+      sub(multiply(targets.total(), total.q), multiply(drafts.total(), total.p));
+  return add(difference, close);
+}
+
+// The same for probabilities in one unit over one total: rounding to it keeps their order.
+inline Wide residual_of_like_tile(const float* x, const float* z, uint64_t total) {
+  const UnitWeight weight_of;
+  MassSum even, odd;
+  const auto take = [&](MassSum& sum, int i) __attribute__((always_inline)) {
+    const F e = weight_of(load(x + i)), f = weight_of(load(z + i));
+    sum.units = add(sum.units, where_gt(e, f, sub(mass_units(e), mass_units(f))));
+    sum.rest = add(sum.rest, where_gt(e, f, sub(mass_rest(e), mass_rest(f))));
+  };
+  for (int i = 0; i < kTile; i += 2 * kLanes) {
+    take(even, i);
+    take(odd, i + kLanes);
+  }
+  return multiply(even.total() + odd.total(), total);
+}
+
+}  // namespace
+}  // namespace spec_decode_ops
