@@ -3,7 +3,8 @@
 
 What is read is the code that ships: nothing is marked or isolated for the purpose. Line tables
 (-g1, which changes no instruction) name the source line of each instruction, and a loop is known by
-the line that its closing branch is of. It is innermost if no other backward branch lies inside it.
+the line that its closing branch is of. It is innermost if no other backward branch lies inside it,
+or none that is not passed by as a rule.
 """
 
 import re
@@ -43,7 +44,7 @@ class Wanted(NamedTuple):
     function: str
     line: str  # or a part of it
     tokens: Optional[int] = None  # an iteration handles; None: as many float32 as it loads
-    fused: Optional[bool] = None  # whether it multiplies and adds at once; None: either
+    exponential: Optional[bool] = None  # whether it takes one, which ends in a shift; None: either
 
 
 def assembly():
@@ -67,17 +68,35 @@ def assembly():
     return functions
 
 
-def innermost_loops(name, lines):
+def branches_of(lines):
+    """(from, to) of each branch within a function, by index."""
     labels = {each.text[:-1]: i for i, each in enumerate(lines) if each.text.endswith(":")}
-    spans = []
-    for end, each in enumerate(lines):
-        branch = BRANCH.match(each.text)
-        if branch and labels.get(branch[1], end) < end:
-            spans.append((labels[branch[1]], end))
-    for span in spans:
-        inside = [s for s in spans if s != span and span[0] <= s[0] and s[1] <= span[1]]
-        if not inside:
-            body = [x for x in lines[span[0] : span[1] + 1] if not x.text.endswith(":")]
+    found = ((i, BRANCH.match(each.text)) for i, each in enumerate(lines))
+    return [(i, labels[b[1]]) for i, b in found if b and b[1] in labels]
+
+
+def usual_path(branches, loop, inside):
+    """The loop's indices without the loops inside it, if branches pass them by; None if not: then
+    the loop itself is only the way from one of them to the next."""
+    first, last = loop
+    kept = set(range(first, last + 1))
+    for start, end in inside:
+        around = [(i, to) for i, to in branches if first <= i < start and end < to <= last]
+        if not around:
+            return None
+        i, to = max(around)
+        kept -= set(range(i + 1, to))
+    return kept
+
+
+def innermost_loops(name, lines):
+    branches = branches_of(lines)
+    spans = {(to, i) for i, to in branches if to < i}
+    for first, last in sorted(spans):
+        inside = [s for s in spans if s != (first, last) and first <= s[0] and s[1] <= last]
+        kept = usual_path(branches, (first, last), inside)
+        if kept:
+            body = [lines[i] for i in sorted(kept) if not lines[i].text.endswith(":")]
             yield Loop(name, body)
 
 
@@ -102,7 +121,7 @@ def loops_of(functions, wanted):
         for name, lines in functions.items()
         for loop in innermost_loops(name, lines)
         if loop.body[-1].file == wanted.file and loop.body[-1].line in numbers
-        if wanted.fused in (None, any(each.text.startswith("fmla") for each in loop.body))
+        if wanted.exponential in (None, any(x.text.startswith("shl") for x in loop.body))
     ]
 
 

@@ -40,11 +40,16 @@ PUBLISHED = {
     ("accept", "Pi 4"): (657, 754),
 }
 
-LARGEST = Wanted("largest logit", "reduce-inl.h", "scan_maxima", "i += 2 * kLanes")
-ROW_MASS = Wanted("mass of probabilities", "reduce-inl.h", "tile_mass", "i < kTile", fused=False)
-MASSES = Wanted("masses, one by one", "law-inl.h", "tile_masses", "masses(p + i", tokens=16)
-RESIDUAL = Wanted("residual", "law-inl.h", "draw_from_residual", "out[i] = residual(", tokens=1)
-RESIDUAL_SUM = Wanted("its sum", "law-inl.h", "draw_from_residual", "add(all, w)", tokens=1)
+LARGEST = Wanted("largest logit", "reduce-inl.h", "lane_maxima", "i += 4 * kLanes")
+MASS = Wanted("mass of logits", "mass-inl.h", "mass_of_tokens", "i += 2 * kLanes", exponential=True)
+ROW_MASS = MASS._replace(title="mass of probabilities", exponential=False)
+RESIDUAL = Wanted(
+    "residual of logits", "residual-inl.h", "residual_of_tile", "i += kLanes", 16, True
+)
+ROW_RESIDUAL = RESIDUAL._replace(title="residual of probabilities", exponential=False)
+LIKE_RESIDUAL = Wanted(
+    "residual of like rows", "residual-inl.h", "residual_of_like_tile", "i += 2 * kLanes", 32
+)
 
 # Each loop with the ops that run it.
 LOOPS = {
@@ -53,25 +58,18 @@ LOOPS = {
     Wanted("tiles that reach a floor", "reduce-inl.h", "for_each_from", "!tile_reaches", 512): (
         "sample, filter_logits, verify"
     ),
-    Wanted("zero bytes of noise", "draw-inl.h", "show_zero_bytes", "row.tiles()", tokens=512): (
-        "sample"
-    ),
-    Wanted("mass of logits", "reduce-inl.h", "tile_mass", "i < kTile", fused=True): (
-        "sample (top-p), verify"
-    ),
-    Wanted("the same, and above a logit", "reduce-inl.h", "tile_mass_from", "i < kTile"): (
+    Wanted("zero bytes of noise", "draw-inl.h", "show_zero_bytes", "row.tiles()", 512): "sample",
+    MASS: "sample (top-p), verify",
+    Wanted("the same, and above a logit", "mass-inl.h", "tile_mass_from", "i += kLanes"): (
         "sample (top-p)"
     ),
-    Wanted(
-        "quotients", "filter-inl.h", "filter_row", "out[first + i] = y"
-    ): "filter_logits (T alone)",
-    ROW_MASS: "accept, normalized=False",
-    Wanted("masses, one by one", "law-inl.h", "tile_masses", "masses(x + i", tokens=16): (
-        "verify, a rejection"
+    Wanted("quotients", "filter-inl.h", "filter_row", "out[first + i] = y"): (
+        "filter_logits (T alone)"
     ),
-    MASSES: "accept, a rejection",
-    RESIDUAL: "verify, accept, a rejection",
-    RESIDUAL_SUM: "verify, accept, a rejection",
+    ROW_MASS: "accept",
+    RESIDUAL: "verify, at a rejection",
+    ROW_RESIDUAL: "accept, at a rejection",
+    LIKE_RESIDUAL: "accept, normalized, at a rejection",
 }
 
 
@@ -100,7 +98,7 @@ def accept(drafts, rejected_at, normalized):
     rows = 2 * (rejected_at + 1) if rejected else 2 * drafts + 1
     passes = {} if normalized else {LARGEST: rows, ROW_MASS: rows}
     if rejected:
-        passes = {**passes, MASSES: 2, RESIDUAL: 1, RESIDUAL_SUM: 1}
+        passes = {**passes, LIKE_RESIDUAL if normalized else ROW_RESIDUAL: 1}
     elif normalized:
         passes = {ROW_MASS: 1}
     read = rows if not normalized else 2 if rejected else 1

@@ -94,6 +94,7 @@ HOST_DEVICE F smaller(F a, F b) {
   EACH_PART(F, vminnmq_f32(vminq_f32(a.part[p], largest), b.part[p]));
 }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, vaddq_s32(a.part[p], b.part[p])); }
+HOST_DEVICE I sub(I a, I b) { EACH_PART(I, vsubq_s32(a.part[p], b.part[p])); }
 HOST_DEVICE F shift_to_exponent(F a) {
   EACH_PART(F, vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a.part[p]), 23)));
 }
@@ -185,10 +186,8 @@ HOST_DEVICE I where(Hits hits, I value) {
 }
 HOST_DEVICE I where_ge(F a, F b, I value) { return where(ge(a, b), value); }
 HOST_DEVICE I where_gt(F a, F b, I value) { return where(gt(a, b), value); }
-HOST_DEVICE F where_gt(F a, F b, F value) {
-  const Hits hits = gt(a, b);
-  EACH_PART(F,
-            vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(value.part[p]), hits.part[p])));
+HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
+  EACH_PART(F, vbslq_f32(vcgtq_f32(a.part[p], b.part[p]), yes.part[p], no.part[p]));
 }
 HOST_DEVICE bool any_ge(F a, F b) {
   const Hits hits = ge(a, b);
