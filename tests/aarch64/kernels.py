@@ -68,10 +68,3 @@ def answers(command, target, *arguments):
     first, *lines = result.stdout.splitlines()
     assert first == f"target {target}"
     return dict(line.rsplit(" ", 1) for line in lines)
-
-
-def answers_of_all_targets(command):
-    """{target: its answers}."""
-    names = targets(command)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(names, pool.map(lambda name: answers(command, name), names)))
