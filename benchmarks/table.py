@@ -53,7 +53,7 @@ def main():
     sdo = kernels.get_kernel(
         "phanerozoic/spec-decode-ops", version=1, trust_remote_code=True, backend="cpu"
     )
-    target = os.environ.get("SPEC_DECODE_OPS_CPU_TARGET", "best")
+    target = sdo._cpu_target()
     print(
         f"{processor()}, torch {torch.__version__}, {arguments.threads} thread(s), "
         f"target {target}, float32 rows of randn * 3 unless said, medians of {arguments.runs} "

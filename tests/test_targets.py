@@ -42,6 +42,23 @@ def test_an_unknown_target_is_refused_with_the_list_of_those_there_are(refusal):
     assert "scalar)" in refusal.stderr
 
 
+def test_the_forced_target_is_the_one_that_runs(sdo):
+    before = sdo._cpu_target()
+    try:
+        for name in ("scalar", before):
+            assert sdo._cpu_target(name) == name
+            assert sdo._cpu_target() == name
+    finally:
+        sdo._cpu_target(before)
+
+
+def test_a_target_that_this_machine_lacks_cannot_be_forced(sdo):
+    before = sdo._cpu_target()
+    with pytest.raises(RuntimeError, match='cpu_target: this machine has no target "avx9"'):
+        sdo._cpu_target("avx9")
+    assert sdo._cpu_target() == before
+
+
 def test_every_cpu_target_gives_the_frozen_tokens(refusal):
     have = re.search(r"have: ([\w, ]+)\)", refusal.stderr)[1].split(", ")
     for target in have:

@@ -45,6 +45,11 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
 
 }  // namespace
 
+std::string cpu_target(std::string name) {
+  if (!name.empty()) force_target(name);
+  return target().name;
+}
+
 Tensor sample_cpu(SAMPLE_ARGUMENTS) {
   const FloatMode to_nearest;
   SampleCall call = prepare_sample(logits, FILTER, NOISE, algorithm);

@@ -39,6 +39,7 @@ STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def(
       "accept.check(Tensor target_probs, Tensor? draft_probs, Tensor draft_tokens, "
       "Tensor? uniforms) -> ()");
+  ops.def("cpu_target(str name) -> str");
 }
 
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeExplicitAutograd, ops) {
@@ -47,6 +48,7 @@ STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeExplicitAutograd
   ops.impl("verify.check", TORCH_BOX(&spec_decode_ops::check_verify));
   ops.impl("verify_greedy.check", TORCH_BOX(&spec_decode_ops::check_verify_greedy));
   ops.impl("accept.check", TORCH_BOX(&spec_decode_ops::check_accept));
+  ops.impl("cpu_target", TORCH_BOX(&spec_decode_ops::cpu_target));
 }
 
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CPU, ops) {

@@ -50,6 +50,9 @@ TwoTensors verify_cuda(VERIFY_ARGUMENTS);
 TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS);
 TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS);
 
+// The name of the CPU target that runs; another one from here on, if `name` is not empty.
+std::string cpu_target(std::string name);
+
 // The checks of an op's arguments alone, of which nothing depends on the device.
 void check_sample(SAMPLE_ARGUMENTS);
 void check_filter_logits(FILTER_LOGITS_ARGUMENTS);

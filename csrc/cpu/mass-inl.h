@@ -59,14 +59,21 @@ inline void masses(const float* x, const WeightOf& weight_of, uint64_t* out) {
 // Of up to kTile tokens. requires a multiple of 2 * kLanes
 template <class WeightOf>
 inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight_of) {
-  MassSum even, odd;
+  // Bare bits are summed, mod 2^32; what they are counted from comes off at the end.
+  MassSum bits;
+  const auto take = [&](F e) __attribute__((always_inline)) {
+    const F taken = add(e, set1(kUnitBase)), left = sub(set1(kUnitBase + kRestBase), taken);
+    bits.units = add(bits.units, bits_above(taken, 0.0f));
+    bits.rest = add(bits.rest, bits_above(add(e, left), 0.0f));
+  };
   for (int i = 0; i < count; i += 2 * kLanes) {
-    even.take(weight_of(load(x + i)));
-    odd.take(weight_of(load(x + i + kLanes)));
+    take(weight_of(load(x + i)));
+    take(weight_of(load(x + i + kLanes)));
   }
-  even.units = add(even.units, odd.units);
-  even.rest = add(even.rest, odd.rest);
-  return even.total();
+  const uint32_t vectors = uint32_t(count / kLanes);
+  bits.units = sub(bits.units, set1(int32_t(vectors * float_bits(kUnitBase))));
+  bits.rest = sub(bits.rest, set1(int32_t(vectors * float_bits(kRestBase))));
+  return bits.total();
 }
 
 template <class WeightOf>

@@ -64,7 +64,7 @@ const Target& target() {
 }
 
 void force_target(const std::string& name) {
-  chosen.store(&choose("force_cpu_target", name), std::memory_order_release);
+  chosen.store(&choose("cpu_target", name), std::memory_order_release);
 }
 
 }  // namespace spec_decode_ops

@@ -31,6 +31,6 @@ extern const Target kNeon;
 // at the first call or `force_target` has since. Both throw std::runtime_error on a name that this
 // machine has not.
 const Target& target();
-void force_target(const std::string& name);  // "": the best
+void force_target(const std::string& name);  // "": the best. The op is `cpu_target`
 
 }  // namespace spec_decode_ops

@@ -3,6 +3,7 @@
 
 from . import _registrations as _registrations
 from . import reference
+from ._targets import cpu_target as _cpu_target
 from .decoder import DecodeStats, SpeculativeDecoder
 from .sample import filter_logits, sample
 from .verify import _accept_with_uniforms as _accept_with_uniforms
