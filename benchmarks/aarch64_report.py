@@ -63,8 +63,8 @@ LOOPS = {
     Wanted("the same, and above a logit", "mass-inl.h", "tile_mass_from", "i += kLanes"): (
         "sample (top-p)"
     ),
-    Wanted("quotients", "filter-inl.h", "filter_row", "out[first + i] = y"): (
-        "filter_logits (T alone)"
+    Wanted("quotients before a cut", "filter-inl.h", "write_tile_before", "i += kLanes", 16): (
+        "filter_logits"
     ),
     ROW_MASS: "accept",
     RESIDUAL: "verify, at a rejection",
