@@ -145,9 +145,8 @@ def main():
     cases += [case for vocab, _ in shapes for case in samples(sdo, vocab)]
     elsewhere = torch.zeros(arguments.cache * 2**20 // 4)
     times = medians(cases, arguments.runs, elsewhere)
-    target = os.environ.get("SPEC_DECODE_OPS_CPU_TARGET", "best")
     print(
-        f"{board()}, torch {torch.__version__}, {arguments.threads} thread(s), target {target}, "
+        f"{board()}, torch {torch.__version__}, {arguments.threads} thread(s), target {sdo._cpu_target()}, "
         f"float32, medians of {arguments.runs} runs; beside them published figures, us\n"
     )
     print("\n".join(table(cases, times)))
