@@ -146,8 +146,8 @@ def main():
     elsewhere = torch.zeros(arguments.cache * 2**20 // 4)
     times = medians(cases, arguments.runs, elsewhere)
     print(
-        f"{board()}, torch {torch.__version__}, {arguments.threads} thread(s), target {sdo._cpu_target()}, "
-        f"float32, medians of {arguments.runs} runs; beside them published figures, us\n"
+        f"{board()}, torch {torch.__version__}, {arguments.threads} thread(s), "
+        f"target {sdo._cpu_target()}, float32, medians of {arguments.runs} runs; beside them published figures, us\n"
     )
     print("\n".join(table(cases, times)))
 
