@@ -147,7 +147,8 @@ def main():
     times = medians(cases, arguments.runs, elsewhere)
     print(
         f"{board()}, torch {torch.__version__}, {arguments.threads} thread(s), "
-        f"target {sdo._cpu_target()}, float32, medians of {arguments.runs} runs; beside them published figures, us\n"
+        f"target {sdo._cpu_target()}, float32, medians of {arguments.runs} runs; "
+        "beside them published figures, us\n"
     )
     print("\n".join(table(cases, times)))
 
