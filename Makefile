@@ -24,13 +24,14 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-long stats test-cuda kernel cuda cuda-report gpu-check bench law lint lint-python lint-cpp layering format clean
+.PHONY: demo test test-long stats test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report \
+  gpu-check bench board law lint lint-python lint-cpp layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest -m "not cuda and not stats and not long" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda and not aarch64 and not stats and not long" $(TEST_ARGS)
 
 # The published figures of verification at full size, as a table, and what else takes minutes.
 stats: kernel $(DONE)/tests
@@ -43,6 +44,16 @@ test-long: kernel $(DONE)/package $(DONE)/demo $(DONE)/tests
 # What needs nvcc, but no GPU: the CUDA library is compiled, inspected and run by the emulator.
 test-cuda: kernel $(DONE)/tests
 	$(BIN)/pytest -m cuda $(TEST_ARGS)
+
+# The CPU kernels alone, cross-compiled and run by an emulator, give the bits of this machine's.
+# Needs g++-aarch64-linux-gnu and qemu-user-static.
+test-aarch64-kernels: $(DONE)/tests
+	$(BIN)/pytest -m aarch64 $(TEST_ARGS)
+
+# The whole package under an aarch64 torch, emulated (half an hour; as root, on Debian). Needs
+# debootstrap too.
+test-aarch64: | $(DONE)/venv
+	$(BIN)/python tests/aarch64/root.py $(TEST_ARGS)
 
 # The layout that get_kernel loads: LOCAL_KERNELS="phanerozoic/spec-decode-ops=$(CURDIR)"
 kernel: $(TORCH_DONE)
@@ -58,6 +69,11 @@ cuda: $(TORCH_DONE)
 cuda-report: $(DONE)/tests
 	$(BIN)/python benchmarks/cuda_report.py
 
+# The inner loops of the neon target: instructions and cycles a token, and the least time on a
+# Raspberry Pi. Needs g++-aarch64-linux-gnu and llvm-mca of LLVM 16 or newer.
+aarch64-report: | $(DONE)/venv
+	$(BIN)/python benchmarks/aarch64_report.py
+
 # On a machine with a GPU: bits, then times beside what the model predicts. GPU_ARGS="--minutes 7"
 gpu-check: $(DONE)/tests
 	$(BIN)/python benchmarks/gpu_check.py $(GPU_ARGS)
@@ -68,6 +84,10 @@ bench: kernel $(DONE)/tests
 # Is a verifier biased, where, and on which smallest model? LAW_ARGS=package, LAW_ARGS=mine.py:verify
 law: $(DONE)/package
 	PYTHONPATH=tests $(BIN)/python -m spec_law $(LAW_ARGS)
+
+# On a Raspberry Pi, or any CPU: by path and by cache state. BENCH_ARGS="--runs 31"
+board: kernel $(DONE)/tests
+	$(BIN)/python benchmarks/board.py $(BENCH_ARGS)
 
 lint: lint-python lint-cpp layering
 

@@ -7,7 +7,6 @@ there is good.
 """
 
 import json
-import platform
 import re
 import sys
 
@@ -22,7 +21,7 @@ def variant(backend="cpu"):
     """The folder of a backend's variant."""
     if backend == "cuda":
         backend = "cu{}{}".format(*cuda_toolkit.version())
-    return ROOT / "build" / f"torch-stable-abi210-{backend}-{platform.machine()}-linux"
+    return ROOT / "build" / f"torch-stable-abi210-{backend}-{native_library.machine()}-linux"
 
 
 VARIANT = variant()

@@ -4,11 +4,15 @@
 The sources use torch's stable ABI and Python's limited API, so one library serves every
 torch >= 2.10 and every Python >= 3.9. There are two libraries, by `backend`: "cpu", and "cuda",
 which has the CPU's ops too and shares the CUDA runtime of torch.
+
+The environment may set CXX, the compiler. To build for another machine, CXX is a cross compiler and
+SPEC_DECODE_OPS_SYSROOT a Debian root of that machine, with its Python's headers and its torch.
 """
 
 import hashlib
 import importlib.util
 import os
+import platform
 import shlex
 import subprocess
 import sysconfig
@@ -27,6 +31,7 @@ BINDING_HEADERS = [*sorted(ROOT.glob("torch-ext/*.h")), REGISTRATION]
 KERNEL_HEADERS = sorted({*ROOT.glob("csrc/**/*.h")} - {*CUDA_HEADERS})
 EXPORTS = ROOT / "packaging" / "exports.map"
 OBJECTS = ROOT / ".build" / "objects"
+SYSROOT = "SPEC_DECODE_OPS_SYSROOT"
 
 FLAGS = [
     "-std=c++17",
@@ -76,8 +81,37 @@ def compiler():
     return shlex.split(os.environ.get("CXX", "g++"))
 
 
+def sysroot():
+    """The root of the machine that is built for, or None: it is this one."""
+    root = os.environ.get(SYSROOT)
+    return Path(root) if root else None
+
+
+def in_sysroot(pattern):
+    found = sorted(sysroot().glob(pattern))
+    if not found:
+        raise SystemExit(f"{SYSROOT}: {sysroot()} has no {pattern}")
+    return found[0]
+
+
+def machine():
+    """The machine that is built for, as its own `uname -m` names it."""
+    if sysroot() is None:
+        return platform.machine()
+    return subprocess.check_output([*compiler(), "-dumpmachine"], text=True).partition("-")[0]
+
+
 def torch_folder():
-    return Path(importlib.util.find_spec("torch").origin).parent
+    if sysroot() is None:
+        return Path(importlib.util.find_spec("torch").origin).parent
+    return in_sysroot("usr/local/lib/python3*/dist-packages/torch")
+
+
+def python_includes():
+    if sysroot() is None:
+        return [Path(sysconfig.get_path("include"))]
+    # The one for pyconfig.h: Debian's is <aarch64-linux-gnu/python3.11/pyconfig.h>, or the like.
+    return [in_sysroot("usr/include/python3*"), in_sysroot("usr/include")]
 
 
 def compile_command(source, namespace, backend="cpu"):
@@ -87,7 +121,7 @@ def compile_command(source, namespace, backend="cpu"):
     if source.suffix == ".cu":
         flags = [*cuda_toolkit.FLAGS, *cuda_toolkit.architecture_flags()]
         return [*cuda_toolkit.required_nvcc(), *flags, *includes, str(source)]
-    folders = [torch_folder() / "include", Path(sysconfig.get_path("include"))]
+    folders = [torch_folder() / "include", *python_includes()]
     if source == CUDA_BINDING:
         folders += cuda_toolkit.include_folders()
     for folder in folders:
@@ -130,8 +164,8 @@ def build(library, namespace, backend="cpu"):
     """Compile the sources and link them into `library`.
 
     `namespace` is the name of both the op namespace and the Python module inside the library. No
-    two libraries in one process may share it. The environment may set CXX, the compiler, and
-    MAX_JOBS, how many files to compile at once (all cores).
+    two libraries in one process may share it. The environment may set MAX_JOBS, how many files to
+    compile at once (all cores).
     """
     try:
         subprocess.check_output([*compiler(), "--version"])

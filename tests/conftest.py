@@ -14,7 +14,8 @@ try:
 except ImportError:  # the Hub builder's sandbox: it has the tests but not how we build
     kernel_layout = None
     collect_ignore = ["test_house.py", "test_packaging.py", "test_targets.py", "test_vector.py"]
-    collect_ignore_glob = ["test_cuda_*.py", "test_gpu_check.py", "test_model.py"]
+    collect_ignore_glob = ["test_aarch64_*.py", "test_cuda_*.py"]
+    collect_ignore += ["test_gpu_check.py", "test_model.py"]
 
 REPO_ID = "phanerozoic/spec-decode-ops"
 
@@ -23,6 +24,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.name.startswith(("test_cuda_", "test_gpu_", "test_model")):
             item.add_marker(pytest.mark.cuda)
+        if item.path.name.startswith("test_aarch64_"):
+            item.add_marker(pytest.mark.aarch64)
 
 
 @pytest.fixture(scope="session")

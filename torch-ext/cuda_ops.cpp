@@ -37,7 +37,7 @@ class OnDeviceOf {
     if (!aoti_torch_create_cuda_guard) {
       throw std::runtime_error(std::string(op) + ": this torch has no CUDA");
     }
-    STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_create_cuda_guard(index_, &guard_));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_create_cuda_guard(index_, &guard_));
   }
   ~OnDeviceOf() { aoti_torch_delete_cuda_guard(guard_); }
   OnDeviceOf(const OnDeviceOf&) = delete;
@@ -45,7 +45,7 @@ class OnDeviceOf {
 
   cudaStream_t stream() const {
     void* stream = nullptr;
-    STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream));
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index_, &stream));
     return static_cast<cudaStream_t>(stream);
   }
 

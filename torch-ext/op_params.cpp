@@ -51,8 +51,8 @@ Tensor empty(const Tensor& leader, const Shape& shape, ScalarType type) {
   }
   AtenTensorHandle made = nullptr;
   const int32_t dtype = torch::stable::detail::to<int32_t>(torch::stable::detail::from(type));
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(shape.dims, shape.sizes, strides, dtype,
-                                                         aoti_torch_device_type_cpu(), 0, &made));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(shape.dims, shape.sizes, strides, dtype,
+                                                  aoti_torch_device_type_cpu(), 0, &made));
   return Tensor(made);
 }
 

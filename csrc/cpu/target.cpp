@@ -13,6 +13,8 @@ constexpr const Target* kBestFirst[] = {
 #if defined(__x86_64__)
     &kAvx512,
     &kAvx2,
+#elif defined(__aarch64__)
+    &kNeon,
 #endif
     &kScalar,
 };
@@ -29,6 +31,8 @@ bool supported(const Target& candidate) {
     return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq");
   }
+#elif defined(__aarch64__)
+  if (&candidate == &kNeon) return true;
 #endif
   return &candidate == &kScalar;
 }

@@ -23,6 +23,8 @@ struct Target {
 extern const Target kScalar;
 #if defined(__x86_64__)
 extern const Target kAvx2, kAvx512;
+#elif defined(__aarch64__)
+extern const Target kNeon;
 #endif
 
 // The target that runs: the best of this machine, unless SPEC_DECODE_OPS_CPU_TARGET named another
