@@ -48,7 +48,7 @@ RESIDUAL = Wanted(
 )
 ROW_RESIDUAL = RESIDUAL._replace(title="residual of probabilities", exponential=False)
 LIKE_RESIDUAL = Wanted(
-    "residual of like rows", "residual-inl.h", "residual_of_like_tile", "i += 2 * kLanes", 32
+    "residual of like rows", "residual-inl.h", "residual_of_like_tile", "i += kLanes", 16
 )
 
 # Each loop with the ops that run it.

@@ -27,9 +27,9 @@ def test_every_loop_of_the_report_is_in_the_assembly(functions, wanted):
     assert any(wanted.tokens or aarch64_loops.floats_loaded(loop.body) for loop in loops)
 
 
-def test_an_iteration_of_the_pass_for_the_largest_logit_loads_32_tokens(functions):
+def test_an_iteration_of_the_pass_for_the_largest_logit_loads_64_tokens(functions):
     loops = aarch64_loops.loops_of(functions, aarch64_report.LARGEST)
-    assert {aarch64_loops.floats_loaded(loop.body) for loop in loops} == {32}
+    assert {aarch64_loops.floats_loaded(loop.body) for loop in loops} == {64}
 
 
 def test_a_loop_that_the_source_has_not_is_refused(functions):

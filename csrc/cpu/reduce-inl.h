@@ -10,12 +10,17 @@ namespace {
 
 // Lane i takes the tokens i, i + 16, i + 32, ...
 inline F lane_maxima(const float* tile) {
-  F m[4];
-  for (int j = 0; j < 4; ++j) m[j] = larger(load(tile + j * kLanes), set1(-kInfinity));
+  // Named, not in an array, which g++ keeps in memory where vectors are four registers.
+  const F none = set1(-kInfinity);
+  F a = larger(load(tile), none), b = larger(load(tile + kLanes), none);
+  F c = larger(load(tile + 2 * kLanes), none), d = larger(load(tile + 3 * kLanes), none);
   for (int i = 4 * kLanes; i < kTile; i += 4 * kLanes) {
-    for (int j = 0; j < 4; ++j) m[j] = larger(load(tile + i + j * kLanes), m[j]);
+    a = larger(load(tile + i), a);
+    b = larger(load(tile + i + kLanes), b);
+    c = larger(load(tile + i + 2 * kLanes), c);
+    d = larger(load(tile + i + 3 * kLanes), d);
   }
-  return larger(larger(m[0], m[1]), larger(m[2], m[3]));
+  return larger(larger(a, b), larger(c, d));
 }
 
 // The maxima were taken before penalties: a penalised token that was its lane's largest sends its
