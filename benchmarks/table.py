@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole public calls beside eager torch, as a Markdown table: `python benchmarks/table.py`.
 
-Ours and eager run in turn, so that a change of the machine's speed hits both; medians are given,
-and their ratio is what to quote.
+Ours and eager run in turn, so that a change of the machine's speed hits both, each after an untimed
+call of its own, so that its data and code are in cache; medians are given, and their ratio is what
+to quote.
 """
 
 import argparse
@@ -26,10 +27,12 @@ def microseconds(call):
 
 
 def medians(ours, eager, runs):
-    for call in (ours, eager):
-        call()
-    pairs = [(microseconds(ours), microseconds(eager)) for _ in range(runs)]
-    return tuple(statistics.median(column) for column in zip(*pairs))
+    times = [[], []]
+    for _ in range(runs):
+        for call, taken in zip((ours, eager), times):
+            call()
+            taken.append(microseconds(call))
+    return tuple(map(statistics.median, times))
 
 
 def processor():

@@ -180,6 +180,16 @@ def test_a_seed_touches_no_generator(sdo):
     assert torch.equal(torch.get_rng_state(), state)
 
 
+def test_a_greedy_call_without_a_seed_touches_no_generator(sdo):
+    x, tokens = cases.rows("normal", 3, 31), torch.zeros(1, 2, dtype=torch.int64)
+    state = torch.get_rng_state()
+    assert sdo.sample(x, 0).tolist() == x.argmax(-1).tolist()
+    sdo.verify(x[None], None, tokens, 0.0)
+    assert torch.equal(torch.get_rng_state(), state)
+    sdo.sample(x, torch.zeros(1))  # a tensor's values are not looked at
+    assert not torch.equal(torch.get_rng_state(), state)
+
+
 # ---- PITFALLS: values ----
 
 

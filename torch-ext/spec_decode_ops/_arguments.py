@@ -79,6 +79,11 @@ def noise(op, seed, offset):
     return seed, offset, seeds, offsets
 
 
+def draws_seed(seed, temperature):
+    """Whether torch's generator gives the seed: not if every row is known to be greedy."""
+    return seed is None and not (type(temperature) in _PLAIN and temperature <= 0)
+
+
 def with_drawn_seed(noise, device):
     """The noise with a seed from torch's default generator, for a call that was checked."""
     _, offset, _, offsets = noise

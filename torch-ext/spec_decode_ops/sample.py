@@ -38,7 +38,8 @@ def sample(
         repetition_penalty: x < 0 ? x * r : x / r once for each distinct id of prev_tokens (Keskar
             et al. 2019); off at 1.
         prev_tokens: int64 [B, L] or [L]; ids outside [0, V) are padding.
-        seed: any int, taken mod 2**64; None takes one from torch's default generator.
+        seed: any int, taken mod 2**64; None takes one from torch's default generator, but where
+            temperature is a number <= 0, which draws nothing.
         offset: 0 <= offset < 2**60; give each step its own, or it draws the same noise again.
         algorithm: how a GPU gets there: "sort", "select" without a sort, or "auto", the one that
             ought to be quicker. The tokens are the same. A CPU has one way, whatever is asked for.
@@ -63,11 +64,12 @@ def sample(
     )
     place = _arguments.noise("sample", seed, offset)
     algorithm = _arguments.algorithm("sample", algorithm)
-    if seed is None or validate:
+    draws_seed = _arguments.draws_seed(seed, temperature)
+    if draws_seed or validate:
         ops.sample.check(logits, *chain, *place, algorithm)
     if validate:
         _validate("sample", logits, prev_tokens)
-    if seed is None:
+    if draws_seed:
         place = _arguments.with_drawn_seed(place, logits.device)
     return ops.sample.default(logits, *chain, *place, algorithm)
 

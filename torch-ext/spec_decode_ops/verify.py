@@ -203,11 +203,12 @@ def _verify(
     place = _arguments.noise("verify", seed, offset)
     rule = method == "coupled", words, _arguments.algorithm("verify", algorithm)
     tensors = target_logits, draft_logits, draft_tokens
-    if seed is None or validate:
+    draws_seed = _arguments.draws_seed(seed, chain[0])
+    if draws_seed or validate:
         ops.verify.check(*tensors, *filters, *place, *rule)
     if validate:
         _validate(*tensors, chain[-1])
-    if seed is None:
+    if draws_seed:
         place = _arguments.with_drawn_seed(place, target_logits.device)
     return ops.verify.default(*tensors, *filters, *place, *rule)
 
