@@ -41,8 +41,8 @@ MUTATIONS = [
     Mutation(
         "an index off by one",
         "filter.cu",
-        "if (token < row.vocab) out[token]",
-        "if (token <= row.vocab) out[token]",
+        "if (token < vocab) out[token]",
+        "if (token <= vocab) out[token]",
     ),
     Mutation(
         "< for <= where the running sum crosses",
