@@ -35,10 +35,11 @@ struct MassSum {
   I units, rest;
 
   HOST_DEVICE_MEMBER MassSum() : units(set1(0)), rest(set1(0)) {}
-  HOST_DEVICE_MEMBER void take(F e) {
-    units = add(units, mass_units(e));
-    rest = add(rest, mass_rest(e));
+  HOST_DEVICE_MEMBER void take(I more_units, I more_rest) {
+    units = add(units, more_units);
+    rest = add(rest, more_rest);
   }
+  HOST_DEVICE_MEMBER void take(F e) { take(mass_units(e), mass_rest(e)); }
   HOST_DEVICE_MEMBER uint64_t total() const { return join_mass(sum_of(units), sum_of(rest)); }
 };
 
@@ -58,8 +59,7 @@ inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight
   MassSum bits;
   const auto take = [&](F e) __attribute__((always_inline)) {
     const F taken = add(e, set1(kUnitBase)), left = sub(set1(kUnitBase + kRestBase), taken);
-    bits.units = add(bits.units, bits_above(taken, 0.0f));
-    bits.rest = add(bits.rest, bits_above(add(e, left), 0.0f));
+    bits.take(bits_above(taken, 0.0f), bits_above(add(e, left), 0.0f));
   };
   for (int i = 0; i < count; i += 2 * kLanes) {
     take(weight_of(load(x + i)));
@@ -84,10 +84,8 @@ inline uint64_t tile_mass_from(const float* x, const WeightOf& weight_of, float 
   for (int i = 0; i < kTile; i += kLanes) {
     const F v = load(x + i), e = weight_of(v);
     const I units = mass_units(e), rest = mass_rest(e);
-    all.units = add(all.units, units);
-    all.rest = add(all.rest, rest);
-    above.units = add(above.units, where_ge(v, set1(floor), units));
-    above.rest = add(above.rest, where_ge(v, set1(floor), rest));
+    all.take(units, rest);
+    above.take(where_ge(v, set1(floor), units), where_ge(v, set1(floor), rest));
   }
   whole = all.total();
   return above.total();

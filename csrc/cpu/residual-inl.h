@@ -43,10 +43,8 @@ inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, 
     const F scaled = mul(e, factor);
     const F doubt = fma(add(scaled, f), relative, absolute);
     const F excess = sub(scaled, f);
-    targets.units = add(targets.units, where_gt(excess, doubt, mass_units(e)));
-    targets.rest = add(targets.rest, where_gt(excess, doubt, mass_rest(e)));
-    drafts.units = add(drafts.units, where_gt(excess, doubt, mass_units(f)));
-    drafts.rest = add(drafts.rest, where_gt(excess, doubt, mass_rest(f)));
+    targets.take(where_gt(excess, doubt, mass_units(e)), where_gt(excess, doubt, mass_rest(e)));
+    drafts.take(where_gt(excess, doubt, mass_units(f)), where_gt(excess, doubt, mass_rest(f)));
     const uint32_t told = mask_gt(excess, doubt) | mask_gt(sub(f, scaled), doubt);
     const uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
     if (untold) close = add(close, residual_of_lanes(untold, e, f, total));
@@ -64,8 +62,7 @@ inline Wide residual_of_like_tile(const float* x, const float* z, uint64_t total
   for (int i = 0; i < kTile; i += kLanes) {
     const F p = smaller(larger(load(x + i), zero), one);
     const F shared = smaller(larger(load(z + i), zero), p);
-    sum.units = add(sum.units, sub(mass_units(p), mass_units(shared)));
-    sum.rest = add(sum.rest, sub(mass_rest(p), mass_rest(shared)));
+    sum.take(sub(mass_units(p), mass_units(shared)), sub(mass_rest(p), mass_rest(shared)));
   }
   return multiply(sum.total(), total);
 }

@@ -115,10 +115,8 @@ inline Measured measure(const Row& row, const MassScale& scale, const Bracket& b
     for (int i = 0; i < kTile; i += kLanes) {
       const F v = load(x + i), e = weight_of(v);
       const I units = mass_units(e), rest = mass_rest(e);
-      all.units = add(all.units, units);
-      all.rest = add(all.rest, rest);
-      above.units = add(above.units, where_gt(v, high, units));
-      above.rest = add(above.rest, where_gt(v, high, rest));
+      all.take(units, rest);
+      above.take(where_gt(v, high, units), where_gt(v, high, rest));
       const uint32_t inside = mask_ge(v, low) & ~mask_gt(v, high);
       if (inside) result.count += store_packed(result.inside + result.count, v, inside);
     }

@@ -4,10 +4,6 @@
 namespace spec_decode_ops {
 namespace cuda {
 
-struct BinParams {
-  RowPair rows;
-};
-
 namespace {
 
 struct BinScratch {
@@ -63,15 +59,15 @@ __device__ __forceinline__ void bin_chunk(const RowGroup& group, int64_t positio
 }  // namespace
 
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    bin_kernel(const __grid_constant__ BinParams p) {
+    bin_kernel(const __grid_constant__ RowPair rows) {
   __shared__ BinScratch scratch;
-  const GroupPosition z = group_position(p.rows);
-  bin_chunk(z.of_draft ? p.rows.draft : p.rows.target, z.position, scratch);
+  const GroupPosition z = group_position(rows);
+  bin_chunk(z.of_draft ? rows.draft : rows.target, z.position, scratch);
 }
 
 cudaError_t sum_bins(const RowPair& rows, cudaStream_t stream) {
   if (!rows.target.bin_mass && !rows.draft.bin_mass) return cudaSuccess;
-  return launch(bin_kernel, chunks_of(rows), kThreads, stream, BinParams{rows});
+  return launch(bin_kernel, chunks_of(rows), kThreads, stream, rows);
 }
 
 }  // namespace cuda

@@ -7,14 +7,10 @@
 namespace spec_decode_ops {
 namespace cuda {
 
-struct CutParams {
-  RowPair rows;
-};
-
-__global__ void __launch_bounds__(kRowThreads, 1) cut_kernel(const __grid_constant__ CutParams p) {
+__global__ void __launch_bounds__(kRowThreads, 1) cut_kernel(const __grid_constant__ RowPair rows) {
   __shared__ SelectScratch scratch;
-  const GroupPosition z = group_position(p.rows);
-  const RowGroup& group = z.of_draft ? p.rows.draft : p.rows.target;
+  const GroupPosition z = group_position(rows);
+  const RowGroup& group = z.of_draft ? rows.draft : rows.target;
   if (!group.cut) return;
   const RowId id = row_id(group, blockIdx.x, z.position);
   const Cut cut = cut_row(group, id, filter_of(group, id.sequence), scratch);
@@ -43,7 +39,7 @@ cudaError_t find_cuts(const CutPlan& target, const CutPlan& draft, cudaStream_t 
   }
   const RowPair rows{target.group, draft.group};
   RETURN_IF_FAILED(sum_bins(rows, stream));
-  return launch(cut_kernel, rows_of(rows), kRowThreads, stream, CutParams{rows});
+  return launch(cut_kernel, rows_of(rows), kRowThreads, stream, rows);
 }
 
 }  // namespace cuda
