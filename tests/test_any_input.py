@@ -1,120 +1,215 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the input, the ops give the oracle's bits: Hypothesis looks for an exception."""
+"""Whatever the input, the public functions give the oracle's bits: Hypothesis looks for an
+exception, among values, sizes, dtypes, layouts and parameters of every kind.
+
+The environment may set FUZZ_EXAMPLES, how many inputs are tried in all, and FUZZ_SEED, to try
+others than those of every run (`make fuzz`).
+"""
+
+import os
 
 import cases
 import pytest
 import torch
-from hypothesis import given, settings
+from fuzz import answers, inputs, refusals
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from oracle import oracle
 
-ANY = settings(derandomize=True, deadline=None, database=None, max_examples=300)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
-# Few values and many: ties at every cut, signed zeros, subnormals, infinities, NaN, whole range.
-LOGIT = st.one_of(
-    st.sampled_from(
-        [0.0, -0.0, 1.0, -1.0, 1e-45, 3.4e38, -3.4e38, cases.INF, -cases.INF, cases.NAN]
-    ),
-    st.integers(-8, 8).map(lambda n: n / 4),
-    st.floats(-30, 30, width=32),
-    st.floats(width=32),
-)
-ROW = st.one_of(
-    st.lists(LOGIT, min_size=1, max_size=12),
-    st.tuples(st.lists(LOGIT, min_size=1, max_size=4), st.integers(1, 300)).map(
-        lambda pair: pair[0] * pair[1]
-    ),
-)
-TEMPERATURE = st.one_of(
-    st.floats(0.25, 4, width=32),
-    st.floats(0, 3.4028234663852886e38, width=32),
-    st.sampled_from([1.0, 1e-45, 1e-38, 1e-6, 1e6, 0.0, -1.0]),
-)
-SHARE = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0, 1 - 2.0**-53, 5e-324, 2.0**-44]))
-FILTER = st.fixed_dictionaries(
-    {"temperature": TEMPERATURE},
-    optional={
-        "top_k": st.integers(-1, 20),
-        "top_p": SHARE,
-        "min_p": SHARE,
-        "repetition_penalty": st.one_of(
-            st.floats(0.5, 2, width=32), st.floats(1.401298464324817e-45, 2.0**127, width=32)
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 2000))
+SEED = os.environ.get("FUZZ_SEED")
+
+
+def share(percent):
+    """This share of all examples. The same at each run, but with a seed."""
+
+    def decorate(test):
+        test = settings(
+            derandomize=not SEED,
+            deadline=None,
+            database=None,
+            max_examples=max(1, EXAMPLES * percent // 100),
+            suppress_health_check=list(HealthCheck),
+        )(test)
+        return seed(int(SEED))(test) if SEED else test
+
+    return decorate
+
+
+def outcome(call, valid, validate):
+    """What the call returns; None if it was right to raise on values."""
+    if valid or not validate:
+        return call()
+    with pytest.raises(ValueError):
+        call()
+    return None
+
+
+@share(30)
+@given(data=st.data(), batch=st.integers(0, 3), vocab=inputs.VOCAB, validate=st.booleans())
+def test_any_row_is_filtered_and_drawn_as_the_oracle_does(sdo, data, batch, vocab, validate):
+    logits = data.draw(inputs.rows(inputs.LOGITS, (batch,), vocab))
+    arguments = data.draw(inputs.filters(batch, vocab))
+    noise = data.draw(inputs.noise(batch))
+    given_logits = inputs.laid_out(logits, data.draw(inputs.LAYOUT))
+    one_row = batch == 1 and data.draw(inputs.BOOLEAN)
+    if one_row:
+        given_logits = given_logits[0]
+    before = given_logits.detach().clone()
+    valid = answers.is_valid(logits, None, torch.empty(0).long(), arguments.get("prev_tokens"))
+
+    filtered = outcome(
+        lambda: sdo.filter_logits(given_logits, **arguments, validate=validate), valid, validate
+    )
+    drawn = outcome(
+        lambda: sdo.sample(given_logits, **arguments, **noise, validate=validate), valid, validate
+    )
+    if drawn is not None:
+        assert filtered.shape == given_logits.shape and drawn.shape == given_logits.shape[:-1]
+        expected = answers.filter_logits(logits, arguments)
+        assert cases.same_bits(filtered.view(expected.shape), expected)
+        assert drawn.reshape(-1).tolist() == answers.sample(logits, {**arguments, **noise})
+    integers = torch.int32 if logits.dtype == torch.float32 else torch.int16
+    after = given_logits.detach().clone()
+    assert torch.equal(before.view(integers), after.view(integers))
+
+
+@inputs.made_once
+@st.composite
+def rounds(draw, table):
+    """Target, draft or None, and draft tokens of a batch: [B, k + 1, V], [B, k, V'], [B, k]."""
+    batch, k, vocab = draw(inputs.OF_4), draw(inputs.OF_4), draw(inputs.VOCAB)
+    if vocab > 100:
+        batch, k = min(batch, 1), min(k, 2)
+    target = draw(inputs.rows(table, (batch, k + 1), vocab))
+    kind, draft = draw(inputs.OF_4), None
+    if kind == 1:
+        draft = draw(inputs.rows(table, (batch, k), draw(inputs.VOCAB)))
+    elif kind == 2:
+        draft = draw(inputs.rows(table, (batch, k), vocab))
+    elif kind == 3:
+        draft = target[:, :k].clone()
+    return target, draft, draw(inputs.token_tensor((batch, k), vocab))
+
+
+def placed(draw, target, draft):
+    """The same rows in other memory."""
+    target = inputs.laid_out(target, draw(inputs.LAYOUT))
+    return target, None if draft is None else inputs.laid_out(draft, draw(inputs.LAYOUT))
+
+
+@share(25)
+@given(data=st.data(), round=rounds(inputs.LOGITS), coupled=st.booleans(), validate=st.booleans())
+def test_any_round_is_verified_as_the_oracle_does(sdo, data, round, coupled, validate):
+    target, draft, tokens = round
+    batch = len(target)
+    arguments = data.draw(inputs.filters(batch, target.shape[-1]))
+    noise = data.draw(inputs.noise(batch))
+    valid = answers.is_valid(*round, arguments.get("prev_tokens"))
+    verified = outcome(
+        lambda: sdo.verify(
+            *placed(data.draw, target, draft),
+            tokens,
+            **arguments,
+            **noise,
+            method="coupled" if coupled else "token",
+            validate=validate,
         ),
-    },
-)
-TOKENS = st.lists(st.integers(-2, 14), max_size=6)
-WORD = st.one_of(st.sampled_from([0, 1, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
+        valid,
+        validate,
+    )
+    if verified is not None:
+        accept_len, out = verified
+        assert accept_len.shape == (batch,) and out.shape == target.shape[:2]
+        expected = answers.verify(target, draft, tokens, {**arguments, **noise}, coupled)
+        assert list(zip(accept_len.tolist(), out.tolist())) == expected
 
 
-def signed(word):
-    return word - 2**64 if word >= 2**63 else word
-
-
-@ANY
-@given(row=ROW, arguments=FILTER, previous=TOKENS, seed=WORD)
-def test_any_row_is_filtered_and_drawn_as_the_oracle_does(sdo, row, arguments, previous, seed):
-    logits = torch.tensor([row])
-    arguments["prev_tokens"] = torch.tensor([previous], dtype=torch.int64)
-    expected = cases.oracle_filter(logits, **arguments)
-    assert cases.same_bits(sdo.filter_logits(logits, **arguments), expected)
-    drawn = cases.oracle_sample(logits, seed, 5, **arguments)
-    assert sdo.sample(logits, seed=seed, offset=5, **arguments).tolist() == drawn
-
-
-@ANY
-@given(data=st.data(), k=st.integers(0, 3), deterministic=st.booleans(), temperature=TEMPERATURE)
-def test_any_round_is_verified_as_the_oracle_does(sdo, data, k, deterministic, temperature):
-    vocab, draft_vocab = (data.draw(st.integers(1, 6)) for _ in range(2))
-
-    def rows(count, width):
-        row = st.lists(LOGIT, min_size=width, max_size=width)
-        drawn = data.draw(st.lists(row, min_size=count, max_size=count))
-        return torch.tensor(drawn, dtype=torch.float32).view(count, width)
-
-    target = rows(k + 1, vocab)
-    draft = None if deterministic else rows(k, draft_vocab)
-    tokens = data.draw(st.lists(st.integers(-1, vocab), min_size=k, max_size=k))
-    words = data.draw(st.lists(WORD, min_size=k + 1, max_size=k + 1))
-    n, token = oracle.verify(target, draft, tokens, oracle.Filter(temperature), words=words)
+@share(5)
+@given(data=st.data(), round=rounds(inputs.LOGITS), temperature=inputs.TEMPERATURE)
+def test_any_words_decide_as_the_oracle_does(sdo, data, round, temperature):
+    target, draft, tokens = round
+    batch, positions = target.shape[:2]
+    words = data.draw(inputs.words(batch * positions))
+    signed = torch.tensor([inputs.signed(word) for word in words], dtype=torch.int64)
     accept_len, out = sdo._verify_with_words(
-        target[None],
-        None if deterministic else draft[None],
-        torch.tensor([tokens], dtype=torch.int64).view(1, k),
-        torch.tensor([[signed(word) for word in words]]),
-        temperature=temperature,
+        *placed(data.draw, target, draft), tokens, signed.view(batch, positions), temperature
     )
-    assert (accept_len.item(), out[0].tolist()) == (n, [*tokens[:n], token, *[-1] * (k - n)])
+    for b, ids in enumerate(tokens.tolist()):
+        own = words[b * positions : (b + 1) * positions]
+        rows = None if draft is None else draft[b]
+        n, token = oracle.verify(target[b], rows, ids, oracle.Filter(temperature), words=own)
+        expected = [*ids[:n], token, *[-1] * (len(ids) - n)]
+        assert (accept_len[b].item(), out[b].tolist()) == (n, expected)
 
 
-PROBABILITY = st.one_of(
-    st.sampled_from([0.0, 0.25, 0.5, 1.0, -1.0, cases.INF, cases.NAN]),
-    st.floats(0, 1, width=32),
-    st.floats(width=32),
-    st.integers(0, 9).map(lambda n: n * 2.0**-149),
+@share(20)
+@given(
+    data=st.data(),
+    round=rounds(inputs.PROBABILITIES),
+    normalized=st.booleans(),
+    validate=st.booleans(),
 )
-
-
-@pytest.mark.parametrize("normalized", [False, True])
-@ANY
-@given(data=st.data(), k=st.integers(0, 3), deterministic=st.booleans())
-def test_any_sequence_is_accepted_as_the_oracle_does(sdo, normalized, data, k, deterministic):
-    vocab, draft_vocab = (data.draw(st.integers(1, 6)) for _ in range(2))
-
-    def rows(count, width):
-        row = st.lists(PROBABILITY, min_size=width, max_size=width)
-        drawn = data.draw(st.lists(row, min_size=count, max_size=count))
-        return torch.tensor(drawn, dtype=torch.float32).view(count, width)
-
-    target = rows(k + 1, vocab)
-    draft = None if deterministic else rows(k, draft_vocab)
-    tokens = data.draw(st.lists(st.integers(-1, vocab), min_size=k, max_size=k))
-    uniform = st.floats(0, 1, exclude_max=True)
-    uniforms = data.draw(st.lists(uniform, min_size=k + 1, max_size=k + 1))
-    result = sdo._accept_with_uniforms(
-        target,
-        draft,
-        torch.tensor(tokens, dtype=torch.int64),
-        torch.tensor(uniforms, dtype=torch.float64),
-        normalized=normalized,
+def test_any_sequence_is_accepted_as_the_oracle_does(sdo, data, round, normalized, validate):
+    target, draft, tokens = round
+    batch, positions = target.shape[:2]
+    count = batch * positions
+    uniforms = [(word >> 11) * 2.0**-53 for word in data.draw(inputs.words(count))]
+    uniforms = torch.tensor(uniforms, dtype=torch.float64).view(batch, positions)
+    valid = answers.is_valid(*round, probabilities=True)
+    given_target, given_draft = placed(data.draw, target, draft)
+    accepted = outcome(
+        lambda: sdo.accept(
+            given_target,
+            given_draft,
+            tokens,
+            uniforms=uniforms,
+            normalized=normalized,
+            validate=validate,
+        ),
+        valid,
+        validate,
     )
-    assert result == oracle.accept(target, draft, tokens, uniforms, normalized)
+    if accepted is not None:
+        expected = [
+            oracle.accept(target[b], None if draft is None else draft[b], ids, u, normalized)
+            for b, (ids, u) in enumerate(zip(tokens.tolist(), uniforms.tolist()))
+        ]
+        assert list(zip(*(result.tolist() for result in accepted))) == expected
+        for b, result in enumerate(expected):
+            draft_row = None if draft is None else given_draft[b]
+            one = (given_target[b], draft_row, tokens[b], uniforms[b].contiguous())
+            assert sdo._accept_with_uniforms(*one, normalized=normalized) == result
+
+
+@share(8)
+@given(data=st.data(), round=rounds(inputs.LOGITS), validate=st.booleans())
+def test_any_greedy_round_is_verified_as_the_oracle_does(sdo, data, round, validate):
+    target, _, tokens = round
+    given_target, _ = placed(data.draw, target, None)
+    valid = answers.is_valid(target, None, tokens)
+    verified = outcome(
+        lambda: sdo.verify_greedy(given_target, tokens, validate=validate), valid, validate
+    )
+    if verified is not None:
+        rows = zip(target, tokens.tolist())
+        expected = [oracle.verify_greedy(row, ids) for row, ids in rows]
+        assert list(zip(*(result.tolist() for result in verified))) == expected
+        for b, result in enumerate(expected):
+            assert sdo.verify_greedy(given_target[b], tokens[b]) == result
+
+
+@share(12)
+@given(refused=refusals.calls())
+def test_any_bad_argument_is_refused_by_name_and_nothing_is_drawn(sdo, refused):
+    op, arguments, names = refused
+    before = torch.get_rng_state()
+    with pytest.raises((ValueError, TypeError, RuntimeError)) as error:
+        getattr(sdo, op)(**arguments)
+    assert torch.equal(torch.get_rng_state(), before)
+    text = str(error.value)
+    if not isinstance(error.value, NotImplementedError):  # torch's own, where no kernel is
+        assert text.startswith(f"{op}: ") and "wanted" in text or "is 0 in float32" in text
+        assert any(name in text for name in [*names, "a tensor is on"])

@@ -89,7 +89,15 @@ void TensorArgs::fail(const std::string& name, const std::string& given,
   throw std::runtime_error(std::string(op_) + ": " + name + " is " + given + ", wanted " + wanted);
 }
 
+void TensorArgs::require_strided(const Tensor& tensor, const char* name) const {
+  int32_t layout = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
+  if (layout == aoti_torch_layout_strided()) return;
+  fail(name, describe(tensor) + " in a sparse layout", "a dense tensor");
+}
+
 void TensorArgs::require_same_device(const Tensor& tensor, const char* name) const {
+  require_strided(tensor, name);
   if (same_device(tensor, leader_)) return;
   fail(name, describe(tensor),
        std::string("the device of ") + leader_name_ + ", " + device_text(leader_));
@@ -140,7 +148,8 @@ Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims,
   if (vocab < 1 || vocab > kMaxVocab) {
     fail(name, describe(tensor), "a vocabulary of 1 to 1048576 tokens in the last dimension");
   }
-  if (vocab > 1 && tensor.stride(dims - 1) != 1) {
+  // An empty tensor may have any strides, whatever it came from.
+  if (vocab > 1 && tensor.stride(dims - 1) != 1 && tensor.numel() > 0) {
     fail(name,
          describe(tensor) + " with stride " + std::to_string(tensor.stride(dims - 1)) +
              " in the last dimension",

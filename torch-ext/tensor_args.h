@@ -76,6 +76,7 @@ class TensorArgs {
                          const std::string& wanted) const;
 
  private:
+  void require_strided(const Tensor& tensor, const char* name) const;
   void require_same_device(const Tensor& tensor, const char* name) const;
   void require(const Tensor& tensor, const char* name, torch::headeronly::ScalarType type,
                const Shape& shape, const std::string& why) const;
