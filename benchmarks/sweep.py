@@ -67,6 +67,7 @@ def main():
     for name, some in zip(("by_vocab", "by_batch"), shapes):
         results[name] = list(measured(sdo, clock, some, arguments.runs))
     write(arguments.file, results)
+    print(f"{len(results['by_vocab']) + len(results['by_batch'])} times in {arguments.file}")
 
 
 if __name__ == "__main__":
