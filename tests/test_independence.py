@@ -2,7 +2,8 @@
 """Draws that should know nothing of each other: of neighbouring rows, offsets and seeds, and of one
 round's draft, accept test, residual and bonus. The law of pairs is the product of their laws.
 
-A right package fails one check with probability 1e-6 (fit.ALPHA). Full size: `make stats`.
+A right package fails one check with probability 1e-6 (fit.ALPHA), and one of five lags with 5e-6.
+Full size: `make stats`.
 """
 
 import fit
