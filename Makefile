@@ -33,7 +33,7 @@ demo: $(DONE)/package $(DONE)/demo
 test: kernel $(DONE)/package $(DONE)/tests
 	$(BIN)/pytest -m "not cuda and not aarch64 and not stats and not long" $(TEST_ARGS)
 
-# The statistics at full size (a quarter of an hour on one core), as a Markdown table. Tests record
+# The statistics at full size (some twenty minutes on one core), as a Markdown table. Tests record
 # their figures in .build/statistics/, so that parts may be run: TEST_ARGS="-k first_token".
 stats: kernel $(DONE)/tests
 	$(BIN)/pytest -m stats -q $(TEST_ARGS)
