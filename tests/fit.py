@@ -76,12 +76,13 @@ def total_variation_limit(law, n):
     return expected_total_variation(law, n) + (log(1 / ALPHA) / (2 * n)) ** 0.5
 
 
-def binomial_limit(p, n, events=1):
-    """How far a share of n draws may lie from p: the d with n KL(p + d, p) = log(2 / alpha)."""
+def binomial_limit(p, n, events=1, sides=(1, -1)):
+    """How far a share of n draws may lie from p, above (1) and below (-1): the d with
+    n KL(p + d, p) = log(2 / alpha)."""
     bound = log(2 * events / ALPHA) / n
     low, high = 0.0, 1.0
     for _ in range(60):
         d = (low + high) / 2
-        inside = min(divergence(min(p + d, 1), p), divergence(max(p - d, 0), p)) < bound
-        low, high = (d, high) if inside else (low, d)
+        reached = [divergence(min(max(p + side * d, 0), 1), p) for side in sides]
+        low, high = (d, high) if min(reached) < bound else (low, d)
     return high

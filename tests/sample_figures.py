@@ -138,7 +138,8 @@ def rare_tokens(counts, vocab):
         chance, hits = float(law[place].sum()), int(counts[place].sum())
         wanted = n * chance
         apart, floor = abs(hits - wanted), (2 / torch.pi * wanted) ** 0.5
-        limit = n * fit.binomial_limit(chance, n, events=len(RARE))
+        side = 1 if hits > wanted else -1
+        limit = n * fit.binomial_limit(chance, n, len(RARE), [side])
         name = f"tokens of probability {p:g} among {n * vocab:.0e} scored, V = {vocab}: drawn"
         yield Figure(name, n, hits, wanted, apart, floor, limit, None, "rare_tokens")
 
