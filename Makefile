@@ -28,7 +28,7 @@ PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
 .PHONY: check demo test test-long fuzz stats test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report \
-  gpu-check bench board law lint lint-python lint-cpp types layering format clean
+  gpu-check bench figures board law lint lint-python lint-cpp types layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
@@ -44,9 +44,11 @@ check: lint test
 fuzz: kernel $(DONE)/tests
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest $(FUZZ_TESTS) $(TEST_ARGS)
 
-# The published figures of verification at full size, as a table, and what else takes minutes.
+# The statistics at full size (some twenty minutes on one core), as a Markdown table. Tests record
+# their figures in .build/statistics/, so that parts may be run: TEST_ARGS="-k first_token".
 stats: kernel $(DONE)/tests
-	$(BIN)/pytest -m stats -qs $(TEST_ARGS)
+	$(BIN)/pytest -m stats -q $(TEST_ARGS)
+	@$(BIN)/python tests/figures.py
 
 # Minutes: fifty prompts on SmolLM2, 200,000 continuations.
 test-long: kernel $(DONE)/package $(DONE)/demo $(DONE)/tests
@@ -89,8 +91,17 @@ aarch64-report: | $(DONE)/venv
 gpu-check: $(DONE)/tests
 	$(BIN)/python benchmarks/gpu_check.py $(GPU_ARGS)
 
-bench: kernel $(DONE)/tests
-	$(BIN)/python benchmarks/table.py $(BENCH_ARGS)
+# A table beside eager torch; and in .build/bench/ the same as JSON, a sweep over V and B, its plots.
+bench: kernel $(DONE)/tests $(DONE)/plots
+	$(BIN)/python benchmarks/table.py --json .build/bench/table.json $(BENCH_ARGS)
+	$(BIN)/python benchmarks/sweep.py .build/bench/sweep.json
+	$(BIN)/python benchmarks/plots.py .build/bench/sweep.json .build/bench
+
+# The pictures of docs/, all of them, measured anew (two minutes, on a quiet machine).
+figures: kernel $(DONE)/tests $(DONE)/plots
+	$(BIN)/python benchmarks/sweep.py docs/sweep.json
+	$(BIN)/python benchmarks/plots.py docs/sweep.json docs
+	$(BIN)/python benchmarks/accepted_lengths.py docs/accepted_lengths.gif
 
 # Is a verifier biased, where, and on which smallest model? LAW_ARGS=package, LAW_ARGS=mine.py:verify
 law: $(DONE)/package
@@ -158,6 +169,11 @@ $(DONE)/demo: examples/requirements.txt $(TORCH_DONE)
 $(DONE)/tests: tests/requirements.txt $(TORCH_DONE)
 	$(say) "Installing what the tests need"
 	$(PIP) -r tests/requirements.txt
+	@touch $@
+
+$(DONE)/plots: benchmarks/requirements-plots.txt $(TORCH_DONE)
+	$(say) "Installing what plots need"
+	$(PIP) -r benchmarks/requirements-plots.txt
 	@touch $@
 
 $(DONE)/lint: tests/requirements-lint.txt | $(DONE)/venv

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole public calls beside eager torch, as a Markdown table: `python benchmarks/table.py`.
+"""Whole public calls beside eager torch, as a Markdown table, and with --json as data: `python
+benchmarks/table.py --json FILE`.
 
 Ours and eager run in turn, so that a change of the machine's speed hits both, each after an untimed
 call of its own, so that its data and code are in cache; medians are given, and their ratio is what
@@ -7,6 +8,7 @@ to quote.
 """
 
 import argparse
+import json
 import os
 import platform
 import statistics
@@ -44,30 +46,57 @@ def processor():
     return names[0] if names else platform.machine()
 
 
+def load():
+    """The package as it is in build/."""
+    os.environ.setdefault("LOCAL_KERNELS", f"phanerozoic/spec-decode-ops={ROOT}")
+    return kernels.get_kernel(
+        "phanerozoic/spec-decode-ops", version=1, trust_remote_code=True, backend="cpu"
+    )
+
+
+def machine(sdo, threads):
+    """What a time depends on."""
+    return {
+        "cpu": processor(),
+        "target": sdo._cpu_target(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "threads": threads,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def write(path, results):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vocab", type=int, nargs="+", default=[32000, 128256])
     parser.add_argument("--runs", type=int, default=31)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    os.environ.setdefault("LOCAL_KERNELS", f"phanerozoic/spec-decode-ops={ROOT}")
-    sdo = kernels.get_kernel(
-        "phanerozoic/spec-decode-ops", version=1, trust_remote_code=True, backend="cpu"
-    )
-    target = sdo._cpu_target()
+    sdo = load()
+    here, rows = machine(sdo, arguments.threads), []
     print(
-        f"{processor()}, torch {torch.__version__}, {arguments.threads} thread(s), "
-        f"target {target}, float32 rows of randn * 3 unless said, medians of {arguments.runs} "
-        "interleaved runs\n"
+        f"{here['cpu']}, torch {here['torch']}, {arguments.threads} thread(s), "
+        f"target {here['target']}, float32 rows of randn * 3 unless said, medians of "
+        f"{arguments.runs} interleaved runs\n"
     )
     print("| op, one sequence | V | ours, us | eager, us | ratio |")
     print("|---|---|---|---|---|")
     for vocab in arguments.vocab:
         for what, ours, eager in cases(sdo, vocab):
             mine, theirs = medians(ours, eager, arguments.runs)
+            rows.append({"what": what, "vocab": vocab, "ours_us": mine, "eager_us": theirs})
             print(f"| {what} | {vocab} | {mine:.1f} | {theirs:.0f} | {theirs / mine:.1f}x |")
+    if arguments.json:
+        write(arguments.json, {"machine": here, "runs": arguments.runs, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -1,58 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published figures of verification, repeated: short here, at full size by `make stats`, which also
-prints the table. A right verifier fails one check with probability 1e-6 (fit.ALPHA)."""
+"""The table that `make stats` prints."""
 
 import figures
-import pytest
+from figures import Figure
 
-FULL, SHORT = 2**21, 2**16
-VOCAB = 128
-COLD, WARM = 0.6, 1.5  # what the siblings believe the temperature of the draft to be
-
-
-@pytest.fixture(scope="module")
-def table():
-    print(f"\n{figures.HEADER}")
+TWO = [
+    Figure("top_k: variation", 10, 0.25, 0.0, 0.25, 0.002, 0.5, 0.3, "draws"),
+    Figure("top_p: variation", 10, 0.75, 0.0, 0.75, 0.03, 0.5, 0.3, "draws"),
+]
 
 
-def within_its_floor(figure):
-    print(figures.line(figure))
-    return figure.misfit < 1
+def test_a_figure_beyond_its_limit_is_recorded_and_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(figures, "RECORDS", tmp_path)
+    assert [figures.record(figure) for figure in TWO] == [True, False]
+    figures.main()
+    printed = capsys.readouterr().out
+    assert "| top_p: variation | 10 | 0.75 | 0 | 0.75 | 0.03 | 0.5 | draws |" in printed
 
 
-OF_ONE_ROUND = [(figures.first_token, 1), (figures.acceptance, 1), (figures.accepted_lengths, 4)]
-
-
-@pytest.mark.stats
-@pytest.mark.parametrize("figure, k", OF_ONE_ROUND)
-def test_the_published_figure_is_within_its_floor(sdo, table, figure, k):
-    found = figure(figures.run(sdo, FULL, k, VOCAB))
-    assert within_its_floor(found)
-    assert found.apart < found.published
-
-
-@pytest.mark.parametrize("figure, k", OF_ONE_ROUND)
-def test_fewer_trials_are_within_their_wider_floor(sdo, figure, k):
-    assert within_its_floor(figure(figures.run(sdo, SHORT, k, 32)))
-
-
-@pytest.mark.parametrize("figure, k", OF_ONE_ROUND)
-def test_a_draft_told_at_another_temperature_is_not(sdo, figure, k):
-    assert not within_its_floor(figure(figures.run(sdo, SHORT, k, 8, told_temperature=COLD)))
-
-
-@pytest.mark.stats
-@pytest.mark.parametrize("texts, rounds", [(1, 600), (16, 19_200)])
-def test_the_mean_accepted_length_is_within_its_floor(sdo, table, texts, rounds):
-    found = figures.mean_accepted(sdo, rounds, texts)
-    assert within_its_floor(found)
-
-
-def test_the_mean_accepted_length_of_short_rows_is_within_its_floor(sdo):
-    assert within_its_floor(figures.mean_accepted(sdo, 6400, 64, vocab=100))
-
-
-def test_a_mean_accepted_length_under_a_draft_told_warmer_is_not(sdo):
-    assert not within_its_floor(
-        figures.mean_accepted(sdo, 6400, 64, vocab=100, told_temperature=WARM)
-    )
+def test_a_claim_is_given_over_all_its_settings():
+    [*_, row] = figures.claims(TWO)
+    assert row == "| variation, 2 settings | 0.3 | 0.25 to 0.75 | 2.0e-03 to 0.03 | 10 | draws |"
