@@ -79,16 +79,17 @@ class SpeculativeDecoder:
             seed is taken from it (inputs="logits"). None: torch's default generator.
         inputs: "probs" or "logits", which both callbacks return.
         method: how sampled tokens are verified. "token" is the ratio test (Leviathan et al. 2023;
-            Chen et al. 2023); "block" (Sun et al. 2024) keeps more of a draft in the mean, and wants
-            one that is drawn with fresh noise: a `draft_step` whose noise belongs to positions
-            draws a position again with the same, which biases it. "coupled" (Daliri et al. 2024; needs logits): the noise of a token
-            belongs to its position in the text, so that the output is, token for token, that of
-            `sample(row, ..., seed=seed, offset=position)`, for any draft and k; a draft that
-            samples with the same seed and offsets is accepted most often. None: "token" in a round
-            whose draft has `probs`, and in all rounds with inputs="probs"; else "coupled".
+            Chen et al. 2023). "block" (Sun et al. 2024) keeps more of a draft in the mean; its
+            drafts must be drawn with fresh noise in each round, as noise that belongs to a position
+            is used again when the position is drafted again, and biases it. "coupled" (Daliri et
+            al. 2024; needs logits): the noise of a token belongs to its position in the text, so
+            that the output is, token for token, that of `sample(row, ..., seed=seed,
+            offset=position)`, for any draft and k; a draft that samples with the same seed and
+            offsets is accepted most often. None: "token" in a round whose draft has `probs`, and in
+            all rounds with inputs="probs"; else "coupled".
         temperature, top_k, top_p, min_p, repetition_penalty: those of `sample`, for
-            inputs="logits". The token and block rules apply them to both models. The penalty counts the
-            prompt, the output and the draft tokens before each position.
+            inputs="logits". The token and block rules apply them to both models. The penalty counts
+            the prompt, the output and the draft tokens before each position.
         seed: any int, for inputs="logits". None takes a new one at each call.
         eos_token_id: an id or a list of ids. The first one to be emitted is the last token.
         stop: sequences of token ids. The text ends with the first that is complete, if all of it

@@ -149,7 +149,7 @@ def accept(
         waits.
 
     Raises:
-        ValueError, TypeError: generator is none, or uniforms are given beside it; method is unknown.
+        ValueError, TypeError: generator is none, or uniforms are given beside it; unknown method.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device; nothing was drawn.
     """
     rule = _rule("accept", method, _METHODS[:2])
