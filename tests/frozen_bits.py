@@ -30,4 +30,6 @@ HASHES = {
     "filter": (1048576, "ef43b71faf3ffe49"),
     "accept": (1048576, "e7db7274749e20e2"),
     "wide": (1048576, "3713e69520e4ffd6"),
+    "triple": (1048576, "eb87c2c7dc8596c3"),
+    "block": (1048576, "1be5af17ec0bb8cd"),
 }

@@ -96,7 +96,7 @@ def test_soft_drafts_get_the_token_rule_and_others_the_coupled_one(sdo, monkeypa
         ({"k": -1}, ValueError, "k is -1, wanted 0 or more"),
         ({"k": 2.0}, TypeError, "k is 2.0, wanted an integer"),
         ({"k": True}, TypeError, "k is True, wanted an integer"),
-        ({"method": "block"}, ValueError, 'method is \'block\', wanted "token", "coupled"'),
+        ({"method": "tree"}, ValueError, 'method is \'tree\', wanted "token", "block", "coupled"'),
         ({"inputs": "scores"}, ValueError, 'inputs is \'scores\', wanted "probs" or "logits"'),
         ({"seed": "7"}, TypeError, "seed is '7', wanted an integer"),
         ({"eos_token_id": [1, 2.5]}, TypeError, "eos_token_id is 2.5, wanted an integer"),

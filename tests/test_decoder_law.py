@@ -33,18 +33,27 @@ def law(sdo, chain, length):
 
 
 def misfit(
-    sdo, inputs, chain, told=lambda rows: rows, length=LENGTH, count=CONTINUATIONS, adaptive_k=False
+    sdo,
+    inputs,
+    chain,
+    told=lambda rows: rows,
+    length=LENGTH,
+    count=CONTINUATIONS,
+    adaptive_k=False,
+    method=None,
+    noise_of_positions=False,
 ):
     """Of continuations whose drafts are drawn from DRAFT, while the verifier is told
-    `told(draft rows)`."""
-    dice, laws = random.Random(1), {}
+    `told(draft rows)`. With noise_of_positions a position is drafted again with the same noise."""
+    dice, laws, number = random.Random(1), {}, 0
 
     def draft_step(prefix, k):
         text = list(prefix)
         for _ in range(k):
             if tuple(text) not in laws:
                 laws[tuple(text)] = filtered_probs(sdo, DRAFT, text, chain).tolist()
-            text += dice.choices(range(VOCAB), laws[tuple(text)])
+            of_position = random.Random(f"{number} {len(text)}") if noise_of_positions else dice
+            text += of_position.choices(range(VOCAB), laws[tuple(text)])
         tokens = text[len(prefix) :]
         rows = DRAFT.rows if inputs == "logits" else DRAFT.probs
         return tokens, told(rows(prefix, tokens[:-1]))
@@ -56,11 +65,12 @@ def misfit(
         greedy=False,
         inputs=inputs,
         adaptive_k=adaptive_k,
+        method=method,
         generator=torch.Generator().manual_seed(3),
         **chain,
     )
     counts = [0] * VOCAB**length
-    for _ in range(count):
+    for number in range(count):  # noqa: B007  (draft_step reads it)
         place = 0
         for token in decoder.generate(PROMPT, length)[len(PROMPT) :]:
             place = place * VOCAB + token
@@ -69,9 +79,17 @@ def misfit(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", [None, "block"])
 @pytest.mark.parametrize(("inputs", "chain"), [("probs", {}), ("logits", CHAIN)])
-def test_continuations_follow_the_target(sdo, inputs, chain):
-    assert misfit(sdo, inputs, chain) < 1
+def test_continuations_follow_the_target(sdo, inputs, chain, method):
+    assert misfit(sdo, inputs, chain, method=method) < 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "biased"), [("token", False), ("block", True)])
+def test_noise_of_positions_biases_the_block_rule_alone(sdo, method, biased):
+    found = misfit(sdo, "probs", {}, method=method, noise_of_positions=True)
+    assert (found > 1) == biased
 
 
 @pytest.mark.slow

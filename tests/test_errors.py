@@ -158,7 +158,7 @@ def test_what_should_be_a_tensor_is_one(sdo):
         (2, torch.zeros(K, dtype=torch.int64)),
     ],
 )
-@pytest.mark.parametrize("method", ["token", "coupled"])
+@pytest.mark.parametrize("method", ["token", "block", "coupled"])
 def test_rounds_of_the_wrong_shape_are_runtime_errors(sdo, position, wrong, method):
     arguments = list(batch())
     arguments[position] = wrong
@@ -168,8 +168,12 @@ def test_rounds_of_the_wrong_shape_are_runtime_errors(sdo, position, wrong, meth
 
 
 def test_an_unknown_method_is_a_value_error(sdo):
-    with pytest.raises(ValueError, match="(?s)method.*block"):
-        sdo.verify(*batch(), method="block")
+    with pytest.raises(ValueError, match='method is "?\'?tree.*"token", "block" or "coupled"'):
+        sdo.verify(*batch(), method="tree")
+    target, draft, tokens = (t[0] for t in batch())
+    for method in ("coupled", None):
+        with pytest.raises(ValueError, match=f'method is .?{method}.*"token" or "block"'):
+            sdo.accept(target, draft, tokens, method=method)
 
 
 def sequence():
@@ -314,7 +318,7 @@ def test_validate_names_the_row_and_column(sdo, op):
             call(logits(), prev_tokens=previous, validate=True)
 
 
-@pytest.mark.parametrize("method", ["token", "coupled"])
+@pytest.mark.parametrize("method", ["token", "block", "coupled"])
 def test_validate_looks_at_every_input_of_a_round(sdo, method):
     for position, value in [(0, NAN), (1, NAN), (2, V), (2, -2)]:
         arguments = list(batch())

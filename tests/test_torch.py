@@ -67,14 +67,14 @@ def test_opcheck_of_sample_and_filter_logits(ops, kind, shape):
 
 @pytest.mark.kernels_ci
 @pytest.mark.parametrize("kind", PARAMETERS)
-@pytest.mark.parametrize("coupled", [False, True])
+@pytest.mark.parametrize("rule", [0, 1, 2])
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_opcheck_of_verify(ops, kind, coupled, deterministic):
+def test_opcheck_of_verify(ops, kind, rule, deterministic):
     target, draft, tokens = a_round()
     for words in (None, torch.zeros(B, K + 1, dtype=torch.int64)):
         arguments = (target, None if deterministic else draft, tokens, *PARAMETERS[kind]())
         for overload in (ops.verify.default, ops.verify.check):
-            opcheck(overload, (*arguments, *NOISE[kind](), coupled, words, "select"))
+            opcheck(overload, (*arguments, *NOISE[kind](), rule, words, "select"))
 
 
 @pytest.mark.kernels_ci
@@ -83,7 +83,7 @@ def test_opcheck_of_accept_and_verify_greedy(ops):
     uniforms = torch.rand(K + 1, dtype=torch.float64)
     for normalized in (False, True):
         for q in (None, draft.softmax(-1)):
-            arguments = (target.softmax(-1), q, tokens, uniforms, normalized)
+            arguments = (target.softmax(-1), q, tokens, uniforms, normalized, int(normalized))
             for overload in (ops.accept.default, ops.accept.tensors):
                 opcheck(overload, arguments)
             opcheck(ops.accept.check, arguments[:3] + (None,))
@@ -97,7 +97,7 @@ def test_opcheck_of_batches_of_accept_and_verify_greedy(ops, batch):
     target, draft, tokens = (t[:batch] for t in a_round())
     uniforms = torch.rand(batch, K + 1, dtype=torch.float64)
     for q in (None, draft.softmax(-1)):
-        opcheck(ops.accept.tensors, (target.softmax(-1), q, tokens, uniforms, False))
+        opcheck(ops.accept.tensors, (target.softmax(-1), q, tokens, uniforms, False, 1))
         opcheck(ops.accept.check, (target.softmax(-1), q, tokens, uniforms))
     opcheck(ops.verify_greedy.tensors, (target, tokens))
 
@@ -146,7 +146,7 @@ def test_parameters_in_tensors_compile_to_1_graph(sdo):
     assert counter.frame_count == 1
 
 
-@pytest.mark.parametrize("method", ["token", "coupled"])
+@pytest.mark.parametrize("method", ["token", "block", "coupled"])
 def test_verify_over_20_offsets_compiles_to_at_most_2_graphs(sdo, method):
     target, draft, tokens = a_round()
 

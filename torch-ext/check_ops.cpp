@@ -11,18 +11,18 @@ void check_sample(SAMPLE_ARGUMENTS) { prepare_sample(logits, FILTER, NOISE, algo
 void check_filter_logits(FILTER_LOGITS_ARGUMENTS) { prepare_filter(logits, FILTER, algorithm); }
 
 void check_verify(VERIFY_ARGUMENTS) {
-  prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, coupled, words,
-                 algorithm);
+  prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule, words, algorithm);
 }
 
 void check_verify_greedy(VERIFY_GREEDY_ARGUMENTS) {
   prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens, MaybeTensor(), false,
-                 true);
+                 kTokenRule, true);
 }
 
 void check_accept(Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens,
                   MaybeTensor uniforms) {
-  prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms, false, true);
+  prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms, false, kTokenRule,
+                 true);
 }
 
 }  // namespace spec_decode_ops

@@ -68,8 +68,8 @@ Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS) {
 
 TwoTensors verify_cpu(VERIFY_ARGUMENTS) {
   const FloatMode to_nearest;
-  VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE,
-                                   coupled, words, algorithm);
+  VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule,
+                                   words, algorithm);
   const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(target().verify, call.params, call.rows, call.params.target.vocab);
   return verdict;
@@ -96,27 +96,27 @@ TwoTensors tensors(AcceptCall call, const Tensor& target_probs) {
 TwoNumbers verify_greedy_cpu(VERIFY_GREEDY_ARGUMENTS) {
   const FloatMode to_nearest;
   return numbers(prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,
-                                MaybeTensor(), false, false));
+                                MaybeTensor(), false, kTokenRule, false));
 }
 
 TwoTensors verify_greedy_tensors_cpu(VERIFY_GREEDY_ARGUMENTS) {
   const FloatMode to_nearest;
   return tensors(prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,
-                                MaybeTensor(), false, true),
+                                MaybeTensor(), false, kTokenRule, true),
                  target_probs);
 }
 
 TwoNumbers accept_cpu(ACCEPT_ARGUMENTS) {
   const FloatMode to_nearest;
   return numbers(prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
-                                normalized, false));
+                                normalized, rule, false));
 }
 
 TwoTensors accept_tensors_cpu(ACCEPT_ARGUMENTS) {
   const FloatMode to_nearest;
-  return tensors(
-      prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms, normalized, true),
-      target_probs);
+  return tensors(prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
+                                normalized, rule, true),
+                 target_probs);
 }
 
 }  // namespace spec_decode_ops

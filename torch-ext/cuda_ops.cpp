@@ -73,6 +73,12 @@ bool means_unsupported(cudaError_t error) {
   throw std::runtime_error(text);
 }
 
+void refuse_block(const char* op, Rule rule) {
+  if (rule != Rule::kBlock) return;
+  throw std::runtime_error(std::string(op) +
+                           ": method=\"block\" on a CUDA device, wanted \"token\"");
+}
+
 // launch(workspace, stream), with that many bytes of workspace.
 template <class Bytes, class Launch>
 void run(const char* op, const Tensor& leader, int64_t rows, Bytes bytes, Launch launch) {
@@ -87,6 +93,7 @@ void run(const char* op, const Tensor& leader, int64_t rows, Bytes bytes, Launch
 }
 
 TwoTensors run_accept(const char* op, const Tensor& target_probs, AcceptCall call) {
+  refuse_block(op, call.params.rule);
   const TwoTensors verdict = verdict_outputs(call, target_probs);
   run(
       op, target_probs, call.rows, [&] { return cuda::accept_workspace(call.params, call.rows); },
@@ -125,8 +132,9 @@ Tensor filter_logits_cuda(FILTER_LOGITS_ARGUMENTS) {
 }
 
 TwoTensors verify_cuda(VERIFY_ARGUMENTS) {
-  VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE,
-                                   coupled, words, algorithm);
+  VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule,
+                                   words, algorithm);
+  refuse_block("verify", call.params.rule);
   const Algorithm way = Algorithm(call.algorithm);
   const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(
@@ -141,13 +149,13 @@ TwoTensors verify_cuda(VERIFY_ARGUMENTS) {
 TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS) {
   return run_accept("verify_greedy", target_probs,
                     prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,
-                                   MaybeTensor(), false, true));
+                                   MaybeTensor(), false, kTokenRule, true));
 }
 
 TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS) {
   return run_accept("accept", target_probs,
                     prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
-                                   normalized, true));
+                                   normalized, rule, true));
 }
 
 }  // namespace spec_decode_ops

@@ -38,6 +38,14 @@ Logits draft_of(const TensorArgs& args, const Tensor& draft, const char* name, c
   return logits;
 }
 
+// Python names rules, so that only a direct call can have one that is not there.
+Rule rule_of(const TensorArgs& args, int64_t rule, Rule last) {
+  if (rule < 0 || rule > int64_t(last)) {
+    args.fail("rule", std::to_string(rule), "0 .. " + std::to_string(int64_t(last)));
+  }
+  return Rule(rule);
+}
+
 // On the CPU without a way through the dispatcher, which costs as much as a short call.
 Tensor empty(const Tensor& leader, const Shape& shape, ScalarType type) {
   if (!leader.is_cpu()) {
@@ -92,7 +100,7 @@ FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
 
 VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_logits,
                           const Tensor& draft_tokens, const FilterArgs& filter,
-                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words,
+                          const NoiseArgs& noise, int64_t rule, const MaybeTensor& words,
                           const std::string& algorithm) {
   const TensorArgs args("verify", target_logits, "target_logits");
   VerifyCall call{};
@@ -105,7 +113,7 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
   if (draft_logits) p.draft = draft_of(args, *draft_logits, "draft_logits", {rows}, drafts, why);
   p.filter = args.filter(filter, rows);
   p.noise = args.noise(noise, rows);
-  p.rule = coupled ? Rule::kCoupled : Rule::kToken;
+  p.rule = rule_of(args, rule, Rule::kCoupled);
   if (words) p.words = args.contiguous<int64_t>(*words, "words", {rows, drafts + 1}, why);
   call.leading = {rows};
   call.rows = rows;
@@ -115,7 +123,8 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
 
 AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
                           const MaybeTensor& draft_probs, const Tensor& draft_tokens,
-                          const MaybeTensor& uniforms, bool normalized, bool may_be_batch) {
+                          const MaybeTensor& uniforms, bool normalized, int64_t rule,
+                          bool may_be_batch) {
   const TensorArgs args(op, target_probs, "target_probs");
   const bool batch = may_be_batch && target_probs.dim() == 3;
   AcceptCall call{};
@@ -134,6 +143,7 @@ AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
     p.uniforms = args.contiguous<double>(*uniforms, "uniforms", leading.with(drafts + 1), why);
   }
   p.normalized = normalized;
+  p.rule = rule_of(args, rule, Rule::kBlock);
   call.leading = leading;
   call.rows = count(leading);
   return call;

@@ -27,16 +27,20 @@ SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const 
                           const std::string& algorithm);
 FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
                           const std::string& algorithm);
+// How schemas count rules.
+constexpr int64_t kTokenRule = int64_t(Rule::kToken);
+
 VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_logits,
                           const Tensor& draft_tokens, const FilterArgs& filter,
-                          const NoiseArgs& noise, bool coupled, const MaybeTensor& words,
+                          const NoiseArgs& noise, int64_t rule, const MaybeTensor& words,
                           const std::string& algorithm);
 
 // target_probs [positions, V] are one sequence, [rows, positions, V] a batch. Without uniforms:
 // greedy.
 AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
                           const MaybeTensor& draft_probs, const Tensor& draft_tokens,
-                          const MaybeTensor& uniforms, bool normalized, bool may_be_batch);
+                          const MaybeTensor& uniforms, bool normalized, int64_t rule,
+                          bool may_be_batch);
 
 // The results of a call, on the device of its first tensor.
 Tensor token_output(SampleCall& call, const Tensor& logits);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schemas. Integers are SymInt, so that one compiled graph serves every seed and offset, and
 // each scalar parameter has a tensor twin that is read on the device. An op's overload `check`
-// only checks its arguments; `tensors` returns tensors where the op itself returns numbers.
+// only checks its arguments; `tensors` returns tensors where the op itself returns numbers. `rule`
+// is the place of the method's name among "token", "block" and "coupled".
 #include "torch_binding.h"
 
 #include <torch/csrc/stable/library.h>
@@ -18,11 +19,11 @@
 #define FILTER_LOGITS_SCHEMA "(Tensor logits, " FILTER_SCHEMA ", str algorithm)"
 #define VERIFY_SCHEMA                                                                \
   "(Tensor target_logits, Tensor? draft_logits, Tensor draft_tokens, " FILTER_SCHEMA \
-  ", " NOISE_SCHEMA ", bool coupled, Tensor? words, str algorithm)"
+  ", " NOISE_SCHEMA ", int rule, Tensor? words, str algorithm)"
 #define VERIFY_GREEDY_SCHEMA "(Tensor target_probs, Tensor draft_tokens)"
 #define ACCEPT_SCHEMA                                                                      \
   "(Tensor target_probs, Tensor? draft_probs, Tensor draft_tokens, Tensor uniforms, bool " \
-  "normalized)"
+  "normalized, int rule)"
 
 STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("sample" SAMPLE_SCHEMA " -> Tensor");

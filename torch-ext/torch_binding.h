@@ -25,11 +25,11 @@
 #define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, std::string algorithm
 #define VERIFY_ARGUMENTS                                                                 \
   Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
-      NOISE_ARGUMENTS, bool coupled, MaybeTensor words, std::string algorithm
+      NOISE_ARGUMENTS, int64_t rule, MaybeTensor words, std::string algorithm
 #define VERIFY_GREEDY_ARGUMENTS Tensor target_probs, Tensor draft_tokens
 #define ACCEPT_ARGUMENTS                                                              \
   Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, Tensor uniforms, \
-      bool normalized
+      bool normalized, int64_t rule
 
 namespace spec_decode_ops {
 

@@ -114,7 +114,7 @@ struct FilterParams {
   FilterSet filter;
 };
 
-enum class Rule : int32_t { kToken, kCoupled };
+enum class Rule : int32_t { kToken, kBlock, kCoupled };
 
 struct VerifyParams {
   int64_t* accept_length;  // [rows]
@@ -137,6 +137,7 @@ struct AcceptParams {
   Tokens drafted;          // [rows, drafts]
   const double* uniforms;  // [rows, drafts + 1] in [0, 1); nullptr: greedy
   bool normalized;
+  Rule rule;  // kToken or kBlock
 };
 
 }  // namespace spec_decode_ops

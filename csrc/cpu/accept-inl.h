@@ -7,7 +7,7 @@
 // as 1.
 #pragma once
 
-#include "cpu/law-inl.h"
+#include "cpu/block-inl.h"
 #include "cpu/sample-inl.h"
 
 namespace spec_decode_ops {
@@ -17,7 +17,8 @@ inline Row probability_row(const Logits& from, int64_t row, int64_t position, Ro
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
 
-inline Law law_of(const Row& row, bool normalized) {
+// The total is 0 if it is not known.
+inline Law law_of(const Row& row, bool normalized, uint64_t total) {
   Law law{};
   law.kind = Law::kProbabilities;
   law.row = &row;
@@ -26,8 +27,19 @@ inline Law law_of(const Row& row, bool normalized) {
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
   law.exponent = probability_exponent(largest);
-  take_total(law);
+  if (total) {
+    law.total = total;
+  } else {
+    take_total(law);
+  }
   return law;
+}
+
+// Of draft position i, or of the final draw for i = drafts.
+inline Fractions fractions_of(const AcceptParams& p, int64_t row, int64_t i) {
+  const double* uniforms = p.uniforms + row * (p.drafted.length + 1);
+  const uint64_t draw = fraction_of(uniforms[p.drafted.length]);
+  return {fraction_of(uniforms[i]), draw, draw};
 }
 
 inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t position,
@@ -38,26 +50,57 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   if (!p.uniforms) {
     return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);
   }
-  const double* uniforms = p.uniforms + row * (drafts + 1);
-  const auto word = [&](int64_t i) { return fraction_of(uniforms[i]); };
-  const Fractions u = {word(position), word(drafts), word(drafts)};
-  const Law target = law_of(target_row, p.normalized);
+  const Fractions u = fractions_of(p, row, position);
+  const Law target = law_of(target_row, p.normalized, 0);
   if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, work);
   const int token = int(drafted);
   if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, work);
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
-  return judge_by_ratio(target, law_of(draft_row, p.normalized), token, u, work);
+  return judge_by_ratio(target, law_of(draft_row, p.normalized, 0), token, u, work);
+}
+
+// The rows of a sequence for the block rule.
+struct ProbabilityRows {
+  const AcceptParams& p;
+  int64_t row;
+  Workspace& work;
+
+  int drafted(int64_t i) const {
+    const int64_t token = p.drafted.at(row, i);
+    return in_vocabulary(token, p.target, p.draft) ? int(token) : -1;
+  }
+  Fractions fractions(int64_t i) const { return fractions_of(p, row, i); }
+  template <class Use>
+  void with_target(int64_t i, uint64_t total, Use use) const {
+    const Row probabilities = probability_row(p.target, row, i, work.target);
+    use(law_of(probabilities, p.normalized, total));
+  }
+  template <class Use>
+  void with_draft(int64_t i, uint64_t total, Use use) const {
+    const Row probabilities = probability_row(p.draft, row, i, work.draft);
+    use(law_of(probabilities, p.normalized, total));
+  }
+};
+
+inline BlockVerdict accept_in_order(const AcceptParams& p, int64_t row, Workspace& work) {
+  for (int64_t position = 0;; ++position) {
+    const Verdict verdict = judge_probabilities(p, row, position, work);
+    if (!verdict.accepted) return {position, verdict.token};
+  }
 }
 
 inline void accept(const AcceptParams& p, int64_t first_row, int64_t last_row) {
   Workspace& work = workspace();
   work.reserve(p.target.vocab);
   if (p.draft.data) work.reserve(p.draft.vocab);
+  // A deterministic draft has the same law under both rules, and the token rule reads fewer rows.
+  const int64_t drafts = p.drafted.length;
+  const bool block = p.rule == Rule::kBlock && p.draft.data && p.uniforms;
+  if (block) work.reserve_drafted(drafts);
   for (int64_t r = first_row; r < last_row; ++r) {
-    int64_t position = 0;
-    Verdict verdict = judge_probabilities(p, r, 0, work);
-    while (verdict.accepted) verdict = judge_probabilities(p, r, ++position, work);
-    p.accept_length[r] = position;
+    const BlockVerdict verdict = block ? judge_block(ProbabilityRows{p, r, work}, drafts, work)
+                                       : accept_in_order(p, r, work);
+    p.accept_length[r] = verdict.accepted;
     p.next_token[r] = verdict.token;
   }
 }

@@ -152,58 +152,86 @@ inline int draw_from_law(const Law& law, uint64_t fraction, Workspace& work) {
   return draw_by_weight(law.row->tiles(), fraction, work.tile_weight, sum, weights);
 }
 
-// The residual of tile t of a target that is a selection: only its entries can have any.
-inline Wide residual_of_entries(const Law& p, const Law& q, int t) {
+// Of tile t of a target that is a selection: only its entries can have a residual.
+template <class Residual>
+inline KeptMass kept_of_entries(const Law& p, const Law& q, int t, const Residual& residual) {
   const RowSpace& space = p.row->space();
-  Wide sum{0, 0};
+  KeptMass kept{0, 0};
   for (int e = entry_from(p, t * kTile); e < p.selection.count && space.id[e] / kTile == t; ++e) {
-    sum = add(sum, residual(space.mass[e], p.total, mass_of(q, space.id[e]), q.total));
+    keep(residual, space.mass[e], mass_of(q, space.id[e]), kept);
   }
-  return sum;
+  return kept;
 }
 
-inline Wide residual_of_any_tile(const Law& p, const Law& q, int t) {
+template <class Residual>
+inline KeptMass kept_of_any_tile(const Law& p, const Law& q, int t, const Residual& residual) {
   if (p.summed && p.row->space().tile_sum[t] == 0) return {0, 0};
-  if (p.kind == Law::kSelection) return residual_of_entries(p, q, t);
+  if (p.kind == Law::kSelection) return kept_of_entries(p, q, t, residual);
   const bool without_draft = q.kind == Law::kOneToken ? q.token / kTile != t : t >= q.row->tiles();
-  if (without_draft) {
-    return multiply(p.summed ? p.row->space().tile_sum[t] : mass_of_tile(p, t), q.total);
-  }
+  if (without_draft) return {p.summed ? p.row->space().tile_sum[t] : mass_of_tile(p, t), 0};
   const bool alike = p.kind == q.kind && !p.infinite && !q.infinite;
   if (!alike || q.kind == Law::kOneToken) {
     uint64_t target[kTile], draft[kTile];
     tile_masses(p, t, target);
     tile_masses(q, t, draft);
-    Wide sum{0, 0};
-    for (int i = 0; i < kTile; ++i) {
-      sum = add(sum, residual(target[i], p.total, draft[i], q.total));
-    }
-    return sum;
+    KeptMass kept{0, 0};
+    for (int i = 0; i < kTile; ++i) keep(residual, target[i], draft[i], kept);
+    return kept;
   }
   float target_buffer[kTile], draft_buffer[kTile];
   const float *x = p.row->tile(t, target_buffer), *z = q.row->tile(t, draft_buffer);
-  const Totals total{p.total, q.total};
   if (p.kind == Law::kSoftmax) {
-    return residual_of_tile(x, SoftmaxWeight{p.scale}, z, SoftmaxWeight{q.scale}, total);
+    return kept_of_tile(x, SoftmaxWeight{p.scale}, z, SoftmaxWeight{q.scale}, residual);
   }
-  if (p.exponent == 0 && q.exponent == 0 && p.total == q.total) {
-    return residual_of_like_tile(x, z, p.total);
+  if (p.exponent == 0 && q.exponent == 0 && residual.alike()) return kept_of_like_tile(x, z);
+  return kept_of_tile(x, ProbabilityWeight(p.exponent), z, ProbabilityWeight(q.exponent), residual);
+}
+
+// What the residual of p over q keeps of each tile, in work.tile_kept; returns it of the row.
+template <class Residual>
+inline KeptMass keep_tiles(const Law& p, const Law& q, const Residual& residual, Workspace& work) {
+  KeptMass whole{0, 0};
+  for (int t = 0; t < p.row->tiles(); ++t) {
+    const KeptMass kept = kept_of_any_tile(p, q, t, residual);
+    work.tile_kept[t] = kept;
+    whole.p += kept.p;
+    whole.q += kept.q;
   }
-  return residual_of_tile(x, ProbabilityWeight(p.exponent), z, ProbabilityWeight(q.exponent),
-                          total);
+  return whole;
+}
+
+// A draw from the residual, of which the tiles and the row keep what is given; from p where it has
+// no mass.
+template <class Residual>
+inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
+                          const KeptMass& whole, uint64_t fraction, Workspace& work) {
+  const auto total = residual.weight(whole);
+  if (is_zero(total)) return draw_from_law(p, fraction, work);
+  auto goal = scale(fraction, total);
+  // The first weight whose running sum exceeds the goal.
+  const auto found = [&](const KeptMass& kept) {
+    const auto weight = residual.weight(kept);
+    if (less(goal, weight)) return true;
+    goal = sub(goal, weight);
+    return false;
+  };
+  int t = 0;
+  while (!found(work.tile_kept[t])) ++t;
+  uint64_t target[kTile], draft[kTile];
+  tile_masses(p, t, target);
+  tile_masses(q, t, draft);
+  for (int i = 0;; ++i) {
+    KeptMass kept{0, 0};
+    keep(residual, target[i], draft[i], kept);
+    if (found(kept)) return t * kTile + i;
+  }
 }
 
 // A draw from max(p - q, 0); from p where that has no mass.
 inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
-  const auto sum = [&](int t) { return residual_of_any_tile(p, q, t); };
-  const auto weights = [&](int t, Wide* out) {
-    uint64_t target[kTile], draft[kTile];
-    tile_masses(p, t, target);
-    tile_masses(q, t, draft);
-    for (int i = 0; i < kTile; ++i) out[i] = residual(target[i], p.total, draft[i], q.total);
-  };
-  const int token = draw_by_weight(p.row->tiles(), fraction, work.tile_weight, sum, weights);
-  return token >= 0 ? token : draw_from_law(p, fraction, work);
+  const TokenResidual residual{p.total, q.total};
+  const KeptMass whole = keep_tiles(p, q, residual, work);
+  return draw_from_kept(p, q, residual, whole, fraction, work);
 }
 
 // What a position makes of its draft token: it is accepted, or `token` is emitted and the round

@@ -1,43 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
-// The residual max(p - q, 0) of two laws, summed over a tile: exactly, and with few wide products.
-// Over the tokens where p/P > q/Q the sum of p * Q - q * P is Q * (sum of p) - P * (sum of q); and
-// on which side a token stands, floats tell unless the two are nearly equal.
+// What is left of p over a share of q, tile by tile, with few wide products. A token's weight is
+// max(a * p - b * q, 0) for factors a and b of all tokens, so that over the tokens where it is
+// above 0, which are kept, it sums to a * (sum of p) - b * (sum of q). On which side a token
+// stands, floats tell unless the two are nearly equal.
 #pragma once
 
 #include "common/accept.h"
+#include "common/block.h"
 #include "cpu/mass-inl.h"
 
 namespace spec_decode_ops {
 namespace {
 
-struct Totals {
-  uint64_t p, q;
+// The token rule's residual max(p/P - q/Q, 0), in units of 1 / (P * Q).
+struct TokenResidual {
+  using Weight = Wide;
+  uint64_t p_total, q_total;
+
+  float ratio() const { return float(double(q_total) / double(p_total)); }
+  bool alike() const { return p_total == q_total; }
+  bool keeps(uint64_t p, uint64_t q) const {
+    return less(multiply(q, p_total), multiply(p, q_total));
+  }
+  Wide weight(const KeptMass& kept) const {
+    return sub(multiply(kept.p, q_total), multiply(kept.q, p_total));
+  }
 };
 
-// The residual of lanes that floats cannot tell apart.
-inline Wide residual_of_lanes(uint32_t lanes, F target, F draft, const Totals& total) {
-  float e[kLanes], f[kLanes];
-  store(e, target);
-  store(f, draft);
-  Wide sum{0, 0};
-  for (; lanes; lanes &= lanes - 1) {
-    const int lane = __builtin_ctz(lanes);
-    const uint64_t p = mass_of_weight(e[lane]), q = mass_of_weight(f[lane]);
-    sum = add(sum, residual(p, total.p, q, total.q));
+// The block rule's, max(share * p/P - q/Q, 0).
+struct BlockResidual {
+  using Weight = Triple;
+  BlockWeights weights;
+  float factor;
+
+  BlockResidual(uint64_t share, uint64_t p_total, uint64_t q_total)
+      : weights(block_weights(share, p_total, q_total)),
+        factor(float(double(share) * 0x1p-63 * double(q_total) / double(p_total))) {}
+  float ratio() const { return factor; }
+  bool alike() const {
+    return weights.of_p.high == weights.of_q.high && weights.of_p.low == weights.of_q.low;
   }
-  return sum;
+  bool keeps(uint64_t p, uint64_t q) const { return spec_decode_ops::keeps(weights, p, q); }
+  Triple weight(const KeptMass& kept) const { return weight_of_kept(weights, kept.p, kept.q); }
+};
+
+template <class Residual>
+inline void keep(const Residual& residual, uint64_t p, uint64_t q, KeptMass& kept) {
+  if (!residual.keeps(p, q)) return;
+  kept.p += p;
+  kept.q += q;
 }
 
 // Of a tile x of the target and a tile z of the draft. requires totals above 0
-template <class TargetWeight, class DraftWeight>
-inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, const float* z,
-                             const DraftWeight& draft_weight, const Totals& total) {
-  const float ratio = float(double(total.q) / double(total.p));
+template <class Residual, class TargetWeight, class DraftWeight>
+inline KeptMass kept_of_tile(const float* x, const TargetWeight& target_weight, const float* z,
+                             const DraftWeight& draft_weight, const Residual& residual) {
+  const float ratio = residual.ratio();
   // A mass is its weight to 2^-44, and four roundings follow.
   const F relative = set1(0x1p-20f), absolute = set1(0x1p-42f * (1.0f + ratio));
   const F weightless = set1(0x1p-45f), factor = set1(ratio);
   MassSum targets, drafts;
-  Wide close{0, 0};
+  KeptMass close{0, 0};
   for (int i = 0; i < kTile; i += kLanes) {
     const F e = target_weight(load(x + i)), f = draft_weight(load(z + i));
     const F scaled = mul(e, factor);
@@ -46,17 +69,23 @@ inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, 
     targets.take(where_gt(excess, doubt, mass_units(e)), where_gt(excess, doubt, mass_rest(e)));
     drafts.take(where_gt(excess, doubt, mass_units(f)), where_gt(excess, doubt, mass_rest(f)));
     const uint32_t told = mask_gt(excess, doubt) | mask_gt(sub(f, scaled), doubt);
-    const uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
-    if (untold) close = add(close, residual_of_lanes(untold, e, f, total));
+    uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
+    if (!untold) continue;
+    float weights[2][kLanes];
+    store(weights[0], e);
+    store(weights[1], f);
+    for (; untold; untold &= untold - 1) {
+      const int lane = __builtin_ctz(untold);
+      keep(residual, mass_of_weight(weights[0][lane]), mass_of_weight(weights[1][lane]), close);
+    }
   }
-  const Wide difference =
-      sub(multiply(targets.total(), total.q), multiply(drafts.total(), total.p));
-  return add(difference, close);
+  return {targets.total() + close.p, drafts.total() + close.q};
 }
 
-// The same for probabilities in one unit over one total. Rounding to it keeps their order, so that
-// the residual of a token is the mass of p less that of the smaller of p and q.
-inline Wide residual_of_like_tile(const float* x, const float* z, uint64_t total) {
+// The same for probabilities in one unit, where the factors are equal too. Rounding to the unit
+// keeps their order, so that what is left of a token is the mass of p less that of the smaller of p
+// and q; it counts as p's.
+inline KeptMass kept_of_like_tile(const float* x, const float* z) {
   const F zero = set1(0.0f), one = set1(1.0f);
   MassSum sum;
   for (int i = 0; i < kTile; i += kLanes) {
@@ -64,7 +93,7 @@ inline Wide residual_of_like_tile(const float* x, const float* z, uint64_t total
     const F shared = smaller(larger(load(z + i), zero), p);
     sum.take(sub(mass_units(p), mass_units(shared)), sub(mass_rest(p), mass_rest(shared)));
   }
-  return multiply(sum.total(), total);
+  return {sum.total(), 0};
 }
 
 }  // namespace

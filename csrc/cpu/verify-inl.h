@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// verify: speculative sampling from logits (common/accept.h), and the coupled rule. Rows are read
-// in order and no further than the first rejection.
+// verify: speculative sampling from logits (common/accept.h), block verification (common/block.h)
+// and the coupled rule. But for the block rule, rows are read in order and no further than the
+// first rejection.
 //
 // Coupled (Daliri et al. 2024): position i emits what `sample` would draw there from the target,
 // and the draft goes on while it agrees. The output is plain sampling, token for token.
 #pragma once
 
-#include "cpu/law-inl.h"
+#include "cpu/block-inl.h"
 #include "cpu/sample-inl.h"
 
 namespace spec_decode_ops {
@@ -40,8 +41,8 @@ struct Round {
   }
 };
 
-// requires T > 0; `logits` must outlive the law
-inline Law law_of(const Penalised& logits, const Filter& filter, Workspace& work) {
+// requires T > 0; `logits` must outlive the law. The total is 0 if it is not known.
+inline Law law_of(const Penalised& logits, const Filter& filter, uint64_t total, Workspace& work) {
   Law law{};
   law.row = &logits.row;
   if (logits.max == -kInfinity) {
@@ -53,7 +54,11 @@ inline Law law_of(const Penalised& logits, const Filter& filter, Workspace& work
     law.kind = Law::kSelection;
     law.selection = select(logits.row, logits.max, filter, true, work);
   }
-  take_total(law);
+  if (total && law.kind == Law::kSoftmax) {
+    law.total = total;
+  } else {
+    take_total(law);
+  }
   return law;
 }
 
@@ -66,14 +71,51 @@ inline Verdict judge_row(const Round& round, int64_t position) {
     place.offset = (place.offset + uint64_t(position)) % kOffsetLimit;
     return judge_by_equality(sample_row(target_logits, round.filter, place, round.work), drafted);
   }
-  const Law target = law_of(target_logits, round.filter, round.work);
+  const Law target = law_of(target_logits, round.filter, 0, round.work);
   const Fractions u = round.fractions(position);
   if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, round.work);
   const int token = int(drafted);
   if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, round.work);
   const Penalised draft_logits = round.logits(p.draft, position, round.work.draft);
-  const Law draft = law_of(draft_logits, round.filter, round.work);
+  const Law draft = law_of(draft_logits, round.filter, 0, round.work);
   return judge_by_ratio(target, draft, token, u, round.work);
+}
+
+// The rows of a round for the block rule.
+struct RoundRows {
+  const Round& round;
+
+  int drafted(int64_t i) const {
+    const int64_t token = round.p.drafted.at(round.row, i);
+    return in_vocabulary(token, round.p.target, round.p.draft) ? int(token) : -1;
+  }
+  Fractions fractions(int64_t i) const { return round.fractions(i); }
+  template <class Use>
+  void with_target(int64_t i, uint64_t total, Use use) const {
+    const Penalised logits = round.logits(round.p.target, i, round.work.target);
+    use(law_of(logits, round.filter, total, round.work));
+  }
+  template <class Use>
+  void with_draft(int64_t i, uint64_t total, Use use) const {
+    const Penalised logits = round.logits(round.p.draft, i, round.work.draft);
+    use(law_of(logits, round.filter, total, round.work));
+  }
+};
+
+inline int64_t verify_block(const Round& round, int64_t* out) {
+  const VerifyParams& p = round.p;
+  const BlockVerdict verdict = judge_block(RoundRows{round}, p.drafted.length, round.work);
+  for (int64_t i = 0; i < verdict.accepted; ++i) out[i] = p.drafted.at(round.row, i);
+  out[verdict.accepted] = verdict.token;
+  return verdict.accepted;
+}
+
+inline int64_t verify_in_order(const Round& round, int64_t* out) {
+  for (int64_t position = 0;; ++position) {
+    const Verdict verdict = judge_row(round, position);
+    out[position] = verdict.token;
+    if (!verdict.accepted) return position;
+  }
 }
 
 inline void verify(const VerifyParams& p, int64_t first_row, int64_t last_row) {
@@ -81,17 +123,16 @@ inline void verify(const VerifyParams& p, int64_t first_row, int64_t last_row) {
   work.reserve(p.target.vocab);
   if (p.draft.data) work.reserve(p.draft.vocab);
   const int64_t drafts = p.drafted.length;
+  // A deterministic draft has the same law under both rules, and the token rule reads fewer rows.
+  const bool block = p.rule == Rule::kBlock && p.draft.data;
+  if (block) work.reserve_drafted(drafts);
   for (int64_t r = first_row; r < last_row; ++r) {
     const Round round{p, r, p.filter.at(r), p.noise.at(r), work};
     int64_t* out = p.out + r * (drafts + 1);
-    int64_t position = 0;
-    for (;; ++position) {
-      const Verdict verdict = judge_row(round, position);
-      out[position] = verdict.token;
-      if (!verdict.accepted) break;
-    }
-    p.accept_length[r] = position;
-    for (int64_t i = position + 1; i <= drafts; ++i) out[i] = -1;
+    const int64_t accepted =
+        block && !greedy(round.filter) ? verify_block(round, out) : verify_in_order(round, out);
+    p.accept_length[r] = accepted;
+    for (int64_t i = accepted + 1; i <= drafts; ++i) out[i] = -1;
   }
 }
 

@@ -57,7 +57,10 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
 
 }  // namespace
 
-Workspace::~Workspace() { std::free(memory_); }
+Workspace::~Workspace() {
+  std::free(memory_);
+  std::free(drafted);
+}
 
 void Workspace::reserve(int64_t vocab) {
   const int64_t capacity = (vocab + kTile - 1) / kTile * kTile;
@@ -70,6 +73,7 @@ void Workspace::reserve(int64_t vocab) {
     pieces.take(space.index, capacity);
     for (float*& value : space.value) pieces.take(value, capacity + 2 * kLanes);
     pieces.take(space.tile_weight, capacity / kTile);
+    pieces.take(space.tile_kept, capacity / kTile);
     return pieces.used();
   };
   Workspace measured;
@@ -81,6 +85,14 @@ void Workspace::reserve(int64_t vocab) {
   lay_out(*this, block);
   std::memset(target.penalised, 0, sizeof(uint64_t) * size_t(capacity / 64));
   std::memset(draft.penalised, 0, sizeof(uint64_t) * size_t(capacity / 64));
+}
+
+void Workspace::reserve_drafted(int64_t drafts) {
+  if (drafts <= drafts_) return;
+  void* larger = std::realloc(drafted, sizeof(DraftedMass) * size_t(drafts));
+  if (!larger) throw std::bad_alloc();
+  drafted = static_cast<DraftedMass*>(larger);
+  drafts_ = drafts;
 }
 
 Workspace& workspace() {

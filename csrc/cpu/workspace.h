@@ -12,6 +12,17 @@ namespace spec_decode_ops {
 constexpr int kTile = 512;  // tokens
 constexpr int kLanes = 16;  // tokens a vector step handles, on every target
 
+// Sums of the masses of a target and a draft over the tokens that a residual keeps of a tile.
+struct KeptMass {
+  uint64_t p, q;
+};
+
+// What the block rule keeps of a draft token while the rows of others are read: its masses in both
+// laws, the totals, and the share before it (common/block.h).
+struct DraftedMass {
+  uint64_t p, p_total, q, q_total, share;
+};
+
 // What reading one row needs. Arrays of `capacity` tokens, or of a value a tile.
 struct RowSpace {
   float* patched;         // [capacity] tiles that differ from the caller's memory
@@ -36,15 +47,20 @@ class Workspace {
 
   // Room for rows of `vocab` tokens in every array. Throws std::bad_alloc and stays usable.
   void reserve(int64_t vocab);
+  // Room for a draft of this length. Throws likewise.
+  void reserve_drafted(int64_t drafts);
 
   RowSpace target{}, draft{};
-  uint32_t* key = nullptr;      // [capacity] scratch of a selection
-  int32_t* index = nullptr;     // [capacity]
-  float* value[2] = {};         // [capacity + 2 * kLanes] each
-  Wide* tile_weight = nullptr;  // [tiles]
+  uint32_t* key = nullptr;         // [capacity] scratch of a selection
+  int32_t* index = nullptr;        // [capacity]
+  float* value[2] = {};            // [capacity + 2 * kLanes] each
+  Wide* tile_weight = nullptr;     // [tiles]
+  KeptMass* tile_kept = nullptr;   // [tiles]
+  DraftedMass* drafted = nullptr;  // [drafts]
 
  private:
   void* memory_ = nullptr;
+  int64_t drafts_ = 0;
 };
 
 // The calling thread's own.

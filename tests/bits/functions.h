@@ -5,6 +5,7 @@
 
 #include "bits/inputs.h"
 #include "common/accept.h"
+#include "common/block.h"
 #include "common/draw.h"
 #include "common/dtype.h"
 #include "common/gumbel.h"
@@ -12,6 +13,7 @@
 #include "common/order.h"
 #include "common/params.h"
 #include "common/prefix_filter.h"
+#include "common/triple.h"
 #include "common/wide.h"
 
 namespace bits {
@@ -206,13 +208,45 @@ HOST_DEVICE uint64_t hash_wide(Inputs in) {
               difference.high, difference.low, product.high, product.low, scaled.high, scaled.low);
 }
 
+HOST_DEVICE Triple any_triple(Inputs& in) {
+  return {in.below(2) ? in.count() >> 1 : 0, in.below(2) ? in.count() : 0, in.count()};
+}
+
+HOST_DEVICE uint64_t hash_triple(Inputs in) {
+  const Triple a = any_triple(in), b = any_triple(in);
+  const bool a_is_less = less(a, b);
+  const Triple sum = add(a, b), difference = a_is_less ? sub(b, a) : sub(a, b);
+  const Triple scaled = scale(in.count(), a);
+  const Wide factor = {in.count() >> 8, in.count()};
+  const Triple product = multiply(factor, in.count() >> 2);
+  const Wide divisor = {in.below(2) ? in.count() : 0, in.count() | 1};
+  const Triple multiple = multiply(Wide{divisor.high >> 1, divisor.low}, in.count() >> 1);
+  return hash(hash(uint64_t(a_is_less), uint64_t(is_zero(difference)), sum.high, sum.middle),
+              hash(sum.low, difference.high, difference.middle, difference.low, scaled.high),
+              hash(scaled.middle, scaled.low, product.high, product.middle, product.low),
+              divide(multiple, divisor));
+}
+
+HOST_DEVICE uint64_t hash_block(Inputs in) {
+  constexpr uint64_t kMostTotal = uint64_t(1) << 63;
+  const uint64_t word = in.count(), share = in.part_of(kWholeShare);
+  const uint64_t p_total = in.part_of(kMostTotal) | 1, q_total = in.part_of(kMostTotal) | 1;
+  const uint64_t p = in.part_of(kMassOfMax), q = in.part_of(kMassOfMax) | 1;
+  const Triple weight = block_weight(block_weights(share, p_total, q_total), p, q);
+  return hash(next_share(share, p, p_total, q, q_total),
+              uint64_t(last_stands(word, share, p, p_total, q, q_total)),
+              uint64_t(may_stand(word, share)),
+              uint64_t(stands(word, weight, share, p_total, q_total)),
+              hash(weight.high, weight.middle, weight.low));
+}
+
 // The one list of what is checked; X is applied to each name.
 // clang-format off
 #define PURE_FUNCTIONS(X) \
   X(philox) X(draw) X(noise) X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) \
   X(exact_sum) X(beats) X(mass_scale) X(weight) X(mass_of_weight) X(fixed_point) \
   X(exponent_above) X(widen) X(penalise) X(quotient) X(order) X(least_logit) X(quota) \
-  X(cut) X(filter) X(accept) X(wide)
+  X(cut) X(filter) X(accept) X(wide) X(triple) X(block)
 // clang-format on
 
 }  // namespace bits

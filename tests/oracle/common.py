@@ -33,6 +33,14 @@ SIGNATURES = {
     "accepts_of": (flag, u64, u64, u64, u64, u64),
     "residual_of": (None, u64, u64, u64, u64, array),
     "scale_of": (None, u64, u64, u64, array),
+    "divide_of": (None, array, array, array),
+    "next_share_of": (u64, u64, u64, u64, u64, u64),
+    "last_stands_of": (flag, u64, u64, u64, u64, u64, u64),
+    "may_stand_of": (flag, u64, u64),
+    "stands_of": (flag, u64, array, u64, u64, u64),
+    "block_weight_of": (None, u64, u64, u64, u64, u64, array),
+    "scale_triple_of": (None, u64, array, array),
+    "add_and_sub_of": (None, array, array, array, array),
     "beats_of": (flag, f32, f32, i32, f32, f32, i32),
 }
 

@@ -2,6 +2,7 @@
 // What of csrc/common/ the oracle cannot state in numpy: Philox, the Gumbel noise, masses. The
 // other functions are here to be compared with exact arithmetic (test_oracle.py).
 #include "common/accept.h"
+#include "common/block.h"
 #include "common/draw.h"
 #include "common/dtype.h"
 #include "common/gumbel.h"
@@ -57,8 +58,38 @@ void residual_of(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total, uin
 }
 
 void scale_of(uint64_t fraction, uint64_t high, uint64_t low, uint64_t* out) {
-  const Wide goal = scale(fraction, {high, low});
+  const Wide goal = scale(fraction, Wide{high, low});
   out[0] = goal.high, out[1] = goal.low;
+}
+
+void divide_of(const uint64_t* a, const uint64_t* b, uint64_t* out) {
+  *out = divide(Triple{a[0], a[1], a[2]}, Wide{b[0], b[1]});
+}
+uint64_t next_share_of(uint64_t share, uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
+  return next_share(share, p, p_total, q, q_total);
+}
+bool last_stands_of(uint64_t word, uint64_t share, uint64_t p, uint64_t p_total, uint64_t q,
+                    uint64_t q_total) {
+  return last_stands(word, share, p, p_total, q, q_total);
+}
+bool may_stand_of(uint64_t word, uint64_t share) { return may_stand(word, share); }
+bool stands_of(uint64_t word, const uint64_t* sum, uint64_t share, uint64_t p_total,
+               uint64_t q_total) {
+  return stands(word, Triple{sum[0], sum[1], sum[2]}, share, p_total, q_total);
+}
+void block_weight_of(uint64_t share, uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total,
+                     uint64_t* out) {
+  const Triple weight = block_weight(block_weights(share, p_total, q_total), p, q);
+  out[0] = weight.high, out[1] = weight.middle, out[2] = weight.low;
+}
+void scale_triple_of(uint64_t fraction, const uint64_t* a, uint64_t* out) {
+  const Triple goal = scale(fraction, Triple{a[0], a[1], a[2]});
+  out[0] = goal.high, out[1] = goal.middle, out[2] = goal.low;
+}
+void add_and_sub_of(const uint64_t* a, const uint64_t* b, uint64_t* sum, uint64_t* rest) {
+  const Triple x{a[0], a[1], a[2]}, y{b[0], b[1], b[2]}, both = add(x, y), left = sub(both, y);
+  sum[0] = both.high, sum[1] = both.middle, sum[2] = both.low;
+  rest[0] = left.high, rest[1] = left.middle, rest[2] = left.low;
 }
 
 bool beats_of(float y, float g, int32_t token, float y2, float g2, int32_t token2) {

@@ -196,8 +196,9 @@ def verify_greedy(rows, tokens):
     return len(tokens), first_maximum(logits_of(rows[len(tokens)]))
 
 
-def verify(target, draft, tokens, filter, place=None, previous=(), words=None):
-    """One sequence, target [k+1, V], draft [k, V] or None; words [k+1] stand in for Philox."""
+def verify(target, draft, tokens, filter, place=None, previous=(), words=None, judge=verify_rows):
+    """One sequence, target [k+1, V], draft [k, V] or None; words [k+1] stand in for Philox. The
+    rule is `judge`, verify_rows or block's."""
     history = [[*previous, *tokens[:i]] for i in range(len(tokens) + 1)]
     if filter.temperature <= 0:
         for i, t in enumerate(tokens):
@@ -219,7 +220,7 @@ def verify(target, draft, tokens, filter, place=None, previous=(), words=None):
             return one_hot(tokens[i], target.shape[-1])
         return weights_of(draft[i], filter, history[i])
 
-    return verify_rows(target_law, draft_law, tokens, *map(word, (ACCEPT, RESIDUAL, BONUS)))
+    return judge(target_law, draft_law, tokens, *map(word, (ACCEPT, RESIDUAL, BONUS)))
 
 
 def verify_coupled(target, tokens, filter, place, previous=()):
@@ -230,7 +231,7 @@ def verify_coupled(target, tokens, filter, place, previous=()):
             return i, y
 
 
-def accept(target, draft, tokens, uniforms, normalized=False):
+def accept(target, draft, tokens, uniforms, normalized=False, judge=verify_rows):
     words = [int(Fraction(float(u)) * 2**64) for u in uniforms]
 
     def target_law(i):
@@ -244,4 +245,4 @@ def accept(target, draft, tokens, uniforms, normalized=False):
     def draw_word(i):
         return words[-1]
 
-    return verify_rows(target_law, draft_law, tokens, words.__getitem__, draw_word, draw_word)
+    return judge(target_law, draft_law, tokens, words.__getitem__, draw_word, draw_word)

@@ -4,7 +4,7 @@
 In each round a cheap draft proposes up to k tokens, the target model reads them in one forward
 pass, and verification keeps the longest prefix that the target agrees with, plus one token of the
 target's own. The text is the target's: in greedy mode and under the coupled rule the very tokens
-of plain decoding, under the token rule the same distribution.
+of plain decoding, under the token and block rules the same distribution.
 """
 
 import time
@@ -42,7 +42,7 @@ class _Call:
     stats: DecodeStats
     length: Union[FixedLength, AdaptiveLength]
     new: list = field(default_factory=list)  # the text without the prompt
-    token_rule_offset: int = 0
+    round_offset: int = 0
 
 
 class SpeculativeDecoder:
@@ -79,14 +79,17 @@ class SpeculativeDecoder:
             seed is taken from it (inputs="logits"). None: torch's default generator.
         inputs: "probs" or "logits", which both callbacks return.
         method: how sampled tokens are verified. "token" is the ratio test (Leviathan et al. 2023;
-            Chen et al. 2023). "coupled" (Daliri et al. 2024; needs logits): the noise of a token
-            belongs to its position in the text, so that the output is, token for token, that of
-            `sample(row, ..., seed=seed, offset=position)`, for any draft and k; a draft that
-            samples with the same seed and offsets is accepted most often. None: "token" in a round
-            whose draft has `probs`, and in all rounds with inputs="probs"; else "coupled".
+            Chen et al. 2023). "block" (Sun et al. 2024) keeps more of a draft in the mean; its
+            drafts must be drawn with fresh noise in each round, as noise that belongs to a position
+            is used again when the position is drafted again, and biases it. "coupled" (Daliri et
+            al. 2024; needs logits): the noise of a token belongs to its position in the text, so
+            that the output is, token for token, that of `sample(row, ..., seed=seed,
+            offset=position)`, for any draft and k; a draft that samples with the same seed and
+            offsets is accepted most often. None: "token" in a round whose draft has `probs`, and in
+            all rounds with inputs="probs"; else "coupled".
         temperature, top_k, top_p, min_p, repetition_penalty: those of `sample`, for
-            inputs="logits". The token rule applies them to both models. The penalty counts the
-            prompt, the output and the draft tokens before each position.
+            inputs="logits". The token and block rules apply them to both models. The penalty counts
+            the prompt, the output and the draft tokens before each position.
         seed: any int, for inputs="logits". None takes a new one at each call.
         eos_token_id: an id or a list of ids. The first one to be emitted is the last token.
         stop: sequences of token ids. The text ends with the first that is complete, if all of it
@@ -94,7 +97,7 @@ class SpeculativeDecoder:
         adaptive_k: draft as many tokens as pay, from 0 to k, by the acceptance and the seconds that
             were measured. While none pays, a draft that costs next to nothing is still called, to
             be compared with the output. Greedy and coupled output does not depend on it; under the
-            token rule the same seed may give another text of the same law.
+            other rules the same seed may give another text of the same law.
         on_round: called after each round with the draft tokens (list), how many of them became
             output, and the tokens committed (list).
         draft_rollback, target_rollback: called after each round with the length to which the
@@ -138,8 +141,9 @@ class SpeculativeDecoder:
             _callbacks.check_callable(_NAME, name, hook, optional=True)
         if inputs not in ("probs", "logits"):
             raise ValueError(f'{_NAME}: inputs is {inputs!r}, wanted "probs" or "logits"')
-        if method not in (None, "token", "coupled"):
-            raise ValueError(f'{_NAME}: method is {method!r}, wanted "token", "coupled" or None')
+        if method not in (None, "token", "block", "coupled"):
+            wanted = '"token", "block", "coupled" or None'
+            raise ValueError(f"{_NAME}: method is {method!r}, wanted {wanted}")
         filters = {
             "temperature": temperature,
             "top_k": top_k,
@@ -232,7 +236,7 @@ class SpeculativeDecoder:
             accepted = min(accepted, end.count)
         call.prefix = _callbacks.extended(call.prefix, emitted)
         call.new += emitted
-        call.token_rule_offset += used + 1
+        call.round_offset += used + 1
         call.stats.add_round(used, accepted, len(emitted))
         call.stats.add_target_call(start, drafted, read, verified)
         full = "length" if len(call.new) == call.max_new else None
@@ -273,11 +277,15 @@ class SpeculativeDecoder:
             accepted, token = map(int, verify_greedy(rows, tokens))
             return accepted, [*draft.tokens[:accepted], token]
         if self.inputs == "probs":
-            accepted, token = map(int, accept(rows, draft.rows, tokens, self.generator))
+            method = self.method or "token"
+            verdict = accept(rows, draft.rows, tokens, self.generator, method=method)
+            accepted, token = map(int, verdict)
             return accepted, [*draft.tokens[:accepted], token]
 
         method = self.method or ("coupled" if draft.rows is None else "token")
-        coupled = self.greedy or method == "coupled"
+        if self.greedy:
+            method = "coupled"
+        coupled = method == "coupled"
         history = None
         if penalised:
             history = torch.as_tensor(call.prefix, dtype=torch.int64, device=rows.device)
@@ -286,9 +294,9 @@ class SpeculativeDecoder:
             None if coupled or draft.rows is None else draft.rows.unsqueeze(0),
             tokens.unsqueeze(0),
             seed=call.seed,
-            offset=len(call.prefix) if coupled else call.token_rule_offset,
+            offset=len(call.prefix) if coupled else call.round_offset,
             prev_tokens=history,
-            method="coupled" if coupled else "token",
+            method=method,
             **(dict(self.filters, temperature=0.0) if self.greedy else self.filters),
         )
         accepted = int(accept_len[0])

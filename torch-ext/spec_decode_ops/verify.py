@@ -6,6 +6,8 @@ import torch
 from . import _arguments, _validation
 from ._ops import add_op_namespace_prefix, ops
 
+_METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
+
 
 def verify(
     target_logits,
@@ -30,6 +32,13 @@ def verify(
     algorithm 2): draft token t is accepted while u * q(t) < p(t); at the first failure the token is
     drawn from max(p - q, 0), and with all accepted from the target's last row. The emitted stream
     is distributed exactly as the target's.
+
+    method="block" (Sun et al. 2024) tests the draft as a whole: as many tokens stand as the last of
+    k tests to pass says, and the token after them comes from a residual that knows how likely they
+    were. Same distribution, and never fewer tokens in the mean; all k + 1 rows but the last are
+    read. A deterministic draft (draft_logits=None) is verified as by the token rule, which has the
+    same law there. Drafts must be drawn with fresh noise in each round: noise that belongs to a
+    position, used again when the position is drafted again, is exact for "token" and biased here.
 
     method="coupled" (Daliri et al. 2024): position i emits sample(target_logits[:, i], ..., seed,
     offset + i) and goes on while that is the draft token. With offset the position in the text, the
@@ -108,13 +117,15 @@ def accept(
     *,
     uniforms=None,
     normalized=False,
+    method="token",
     validate=False,
 ):
     """Verify K draft tokens by speculative sampling, from ready probabilities.
 
     Accept t_i while u_i * q_i(t_i) < p_i(t_i) (Leviathan et al. 2023, algorithm 1; Chen et al.
     2023, algorithm 2); at the first failure draw from max(p_i - q_i, 0), with all accepted from
-    p_K. Both models' rows must be warped alike.
+    p_K. Both models' rows must be warped alike. method="block" is block verification, as in
+    `verify`.
 
     Args:
         target_probs: float32, float16 or bfloat16 [K + 1, V], or [B, K + 1, V] for a batch. Rows
@@ -125,9 +136,11 @@ def accept(
         generator: a torch.Generator; exactly K + 1 float64 uniforms a sequence are drawn from it,
             on its device, whatever happens. None: torch's default generator.
         uniforms: float64 [K + 1] or [B, K + 1] in [0, 1), contiguous, in place of a generator: one
-            a draft token, and the one of the final draw.
+            a draft token, and the one of the final draw. Under the block rule, uniform i is that of
+            the test that the first i + 1 tokens stand.
         normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
             position only two values are read.
+        method: "token" or "block".
         validate: also raise ValueError on NaN, negative values, empty rows and ids out of range.
 
     Returns:
@@ -136,9 +149,10 @@ def accept(
         waits.
 
     Raises:
-        ValueError, TypeError: generator is none, or uniforms are given beside it.
+        ValueError, TypeError: generator is none, or uniforms are given beside it; unknown method.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device; nothing was drawn.
     """
+    rule = _rule("accept", method, _METHODS[:2])
     _arguments.tensor("accept", "target_probs", target_probs)
     _arguments.tensor("accept", "draft_tokens", draft_tokens)
     if draft_probs is not None:
@@ -160,7 +174,7 @@ def accept(
             _validation.probabilities("accept", "draft_probs", draft_probs)
     if uniforms is None:
         uniforms = _arguments.uniforms(generator, target_probs.shape[:-1], target_probs.device)
-    return op(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+    return op(target_probs, draft_probs, draft_tokens, uniforms, normalized, rule)
 
 
 def _is_for_tensors(target_probs):
@@ -168,16 +182,29 @@ def _is_for_tensors(target_probs):
     return target_probs.dim() == 3 or target_probs.device.type != "cpu"
 
 
-def _accept_with_uniforms(target_probs, draft_probs, draft_tokens, uniforms, normalized=False):
+def _rule(op, method, wanted):
+    """A method as the ops count them."""
+    if method not in wanted:
+        names = ", ".join(f'"{name}"' for name in wanted[:-1])
+        raise ValueError(f'{op}: method is {method!r}, wanted {names} or "{wanted[-1]}"')
+    return _METHODS.index(method)
+
+
+def _accept_with_uniforms(
+    target_probs, draft_probs, draft_tokens, uniforms, normalized=False, method="token"
+):
     """`accept` with its K + 1 uniforms given, its result as numbers."""
-    return ops.accept.default(target_probs, draft_probs, draft_tokens, uniforms, normalized)
+    rule = _METHODS.index(method)
+    return ops.accept.default(target_probs, draft_probs, draft_tokens, uniforms, normalized, rule)
 
 
-def _verify_with_words(target_logits, draft_logits, draft_tokens, words, temperature=1.0):
-    """The token rule with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
+def _verify_with_words(
+    target_logits, draft_logits, draft_tokens, words, temperature=1.0, method="token"
+):
+    """`verify` with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
     chain = (temperature, 0, 1.0, 0.0, 1.0, None)
     return _verify(
-        target_logits, draft_logits, draft_tokens, chain, 0, 0, "token", "auto", False, words
+        target_logits, draft_logits, draft_tokens, chain, 0, 0, method, "auto", False, words
     )
 
 
@@ -193,24 +220,23 @@ def _verify(
     validate,
     words=None,
 ):
-    if method not in ("token", "coupled"):
-        raise ValueError(f'verify: method is {method!r}, wanted "token" or "coupled"')
+    rule = _rule("verify", method, _METHODS)
     _arguments.tensor("verify", "target_logits", target_logits)
     _arguments.tensor("verify", "draft_tokens", draft_tokens)
     if draft_logits is not None:
         _arguments.tensor("verify", "draft_logits", draft_logits)
     filters = _arguments.filters("verify", *chain)
     place = _arguments.noise("verify", seed, offset)
-    rule = method == "coupled", words, _arguments.algorithm("verify", algorithm)
+    rest = rule, words, _arguments.algorithm("verify", algorithm)
     tensors = target_logits, draft_logits, draft_tokens
     draws_seed = _arguments.draws_seed(seed, chain[0])
     if draws_seed or validate:
-        ops.verify.check(*tensors, *filters, *place, *rule)
+        ops.verify.check(*tensors, *filters, *place, *rest)
     if validate:
         _validate(*tensors, chain[-1])
     if draws_seed:
         place = _arguments.with_drawn_seed(place, target_logits.device)
-    return ops.verify.default(*tensors, *filters, *place, *rule)
+    return ops.verify.default(*tensors, *filters, *place, *rest)
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
