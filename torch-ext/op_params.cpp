@@ -113,6 +113,20 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
   return call;
 }
 
+LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const FilterArgs& filter,
+                             const std::string& algorithm) {
+  const TensorArgs args("logprobs", logits, "logits");
+  LogprobCall call{};
+  call.params.logits = args.logits(logits, "logits", 3, "[B, positions, V]");
+  call.leading = {logits.size(0), logits.size(1)};
+  call.rows = logits.size(0);
+  call.params.tokens =
+      args.tokens(tokens, "tokens", call.leading, "logits is " + with_vocab(call.leading));
+  call.params.filter = args.filter(filter, call.rows);
+  call.algorithm = args.algorithm(algorithm);
+  return call;
+}
+
 AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
                           const MaybeTensor& draft_probs, const Tensor& draft_tokens,
                           const MaybeTensor& uniforms, bool normalized, bool may_be_batch) {
@@ -146,6 +160,11 @@ Tensor token_output(SampleCall& call, const Tensor& logits) {
 Tensor logits_output(FilterCall& call, const Tensor& logits) {
   const Shape shape = call.leading.with(call.params.logits.vocab);
   return output(logits, shape, ScalarType::Float, &call.params.out);
+}
+
+std::tuple<Tensor, Tensor> logprob_outputs(LogprobCall& call, const Tensor& logits) {
+  return {output(logits, call.leading, ScalarType::Float, &call.params.filtered),
+          output(logits, call.leading, ScalarType::Float, &call.params.unfiltered)};
 }
 
 std::tuple<Tensor, Tensor> verdict_outputs(VerifyCall& call, const Tensor& target_logits) {

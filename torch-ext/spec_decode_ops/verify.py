@@ -3,7 +3,7 @@
 
 import torch
 
-from . import _arguments, _validation
+from . import _arguments, _draft_vocabulary, _validation, logprobs
 from ._ops import add_op_namespace_prefix, ops
 
 
@@ -23,6 +23,8 @@ def verify(
     method="token",
     algorithm="auto",
     validate=False,
+    return_logprobs=False,
+    draft_token_ids=None,
 ):
     """Verify k draft tokens a row against the target, from logits.
 
@@ -50,12 +52,19 @@ def verify(
             both models; position i also sees draft_tokens[:, :i] as history.
         algorithm: as in `sample`.
         validate: also raise ValueError on NaN, empty rows and ids outside the vocabulary.
+        return_logprobs: also return how likely the emitted tokens were under the target. As in
+            `sample`, for each emitted token.
+        draft_token_ids: int64 [Vd], strictly increasing in [0, V): column j of draft_logits is
+            target token draft_token_ids[j], as in a reduced draft vocabulary (EAGLE-3's). None:
+            column j is token j. draft_tokens and prev_tokens are target ids either way. The draft's
+            rows are copied to the target's width for it, which costs COST.
 
     Parameters may be tensors as in `sample`.
 
     Returns:
         accept_len int64 [B] and out int64 [B, k + 1]: out[b, :accept_len[b] + 1] are the tokens
-        emitted, the rest is -1.
+        emitted, the rest is -1. With return_logprobs: (accept_len, out, Logprobs), whose `filtered`
+        and `unfiltered` are float32 [B, k + 1] beside out, NaN where that is -1.
 
     Raises:
         ValueError, TypeError: a Python parameter has no meaning.
@@ -71,6 +80,8 @@ def verify(
         method,
         algorithm,
         validate,
+        return_logprobs,
+        draft_token_ids,
     )
 
 
@@ -177,7 +188,16 @@ def _verify_with_words(target_logits, draft_logits, draft_tokens, words, tempera
     """The token rule with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
     chain = (temperature, 0, 1.0, 0.0, 1.0, None)
     return _verify(
-        target_logits, draft_logits, draft_tokens, chain, 0, 0, "token", "auto", False, words
+        target_logits,
+        draft_logits,
+        draft_tokens,
+        chain,
+        0,
+        0,
+        "token",
+        "auto",
+        False,
+        words=words,
     )
 
 
@@ -191,6 +211,8 @@ def _verify(
     method,
     algorithm,
     validate,
+    return_logprobs=False,
+    draft_token_ids=None,
     words=None,
 ):
     if method not in ("token", "coupled"):
@@ -204,13 +226,22 @@ def _verify(
     rule = method == "coupled", words, _arguments.algorithm("verify", algorithm)
     tensors = target_logits, draft_logits, draft_tokens
     draws_seed = _arguments.draws_seed(seed, chain[0])
-    if draws_seed or validate:
+    if draws_seed or validate or draft_token_ids is not None:
         ops.verify.check(*tensors, *filters, *place, *rule)
+    if draft_token_ids is not None:
+        vocab = target_logits.shape[-1]
+        _draft_vocabulary.check("verify", draft_token_ids, draft_logits, vocab, validate)
     if validate:
         _validate(*tensors, chain[-1])
     if draws_seed:
         place = _arguments.with_drawn_seed(place, target_logits.device)
-    return ops.verify.default(*tensors, *filters, *place, *rule)
+    if draft_token_ids is not None and method != "coupled":
+        draft_logits = _draft_vocabulary.widened(draft_logits, draft_token_ids, vocab)
+        tensors = target_logits, draft_logits, draft_tokens
+    accept_len, out = ops.verify.default(*tensors, *filters, *place, *rule)
+    if return_logprobs:
+        return accept_len, out, logprobs.of_tokens(target_logits, out, filters, algorithm)
+    return accept_len, out
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
