@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log-probabilities from the CUDA library, run by the emulator: the CPU's bits, and what they cost."""
+"""Log-probabilities from the CUDA library, run by the emulator: the CPU's bits, and their cost."""
 
 import itertools
 

@@ -136,10 +136,12 @@ def accept(
         generator: a torch.Generator; exactly K + 1 float64 uniforms a sequence are drawn from it,
             on its device, whatever happens. None: torch's default generator.
         uniforms: float64 [K + 1] or [B, K + 1] in [0, 1), contiguous, in place of a generator: one
-            a draft token, and the one of the final draw.
+            a draft token, and the one of the final draw. What lies outside counts as the nearest
+            end, NaN as 0.
         normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
             position only two values are read.
-        validate: also raise ValueError on NaN, negative values, empty rows and ids out of range.
+        validate: also raise ValueError on NaN, negative values, empty rows, ids out of range and
+            uniforms outside [0, 1).
 
     Returns:
         (n_accepted, next_token); next_token is -1 if its row has no mass. Python ints for one
@@ -169,6 +171,8 @@ def accept(
         _validation.tokens("accept", "draft_tokens", draft_tokens, target_probs.shape[-1])
         if draft_probs is not None:
             _validation.probabilities("accept", "draft_probs", draft_probs)
+        if uniforms is not None:
+            _validation.uniforms("accept", "uniforms", uniforms)
     if uniforms is None:
         uniforms = _arguments.uniforms(generator, target_probs.shape[:-1], target_probs.device)
     return op(target_probs, draft_probs, draft_tokens, uniforms, normalized)
