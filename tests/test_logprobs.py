@@ -88,6 +88,16 @@ def test_long_rows_have_the_logprobs_of_float64(sdo, family):
         assert is_within(logprobs.unfiltered, at(unfiltered, token))
 
 
+@pytest.mark.parametrize("name", FILTERS)
+def test_the_reference_gives_the_same(sdo, name):
+    """But for its x / T, which float32 rounds: by 2**-24 of up to 10 / 1e-3 where it is cold."""
+    x = cases.rows("normal", 8, 600)
+    arguments = with_history(FILTERS[name], 8, 600)
+    token, logprobs = sdo.sample(x, seed=3, return_logprobs=True, **arguments)
+    for a, b in zip(logprobs, sdo.reference.logprobs(x, token, **arguments)):
+        torch.testing.assert_close(a, b, rtol=1e-6, atol=2e-3 if name == "cold" else 1e-5)
+
+
 HARD_ROWS = {
     "one sure token": torch.tensor([0.0, -12.0, -25.0, -30.0, -80.0, -1000.0]),
     "mass far from the largest": torch.cat([torch.tensor([0.0]), torch.full((1023,), -13.8)]),
