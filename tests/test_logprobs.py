@@ -355,5 +355,8 @@ def test_wrong_tokens_are_refused_by_the_op(sdo):
     for wrong in (torch.zeros(3, 2), torch.zeros(3, 1).long(), torch.zeros(2).long()):
         with pytest.raises(RuntimeError, match="logprobs: tokens is .*, wanted int64 of shape"):
             sdo._ops.ops.logprobs.default(x, wrong, *OFF, "auto")
-    with pytest.raises(RuntimeError, match=r"logprobs: logits is .*, wanted shape \[B, pos"):
-        sdo._ops.ops.logprobs.default(x[0], torch.zeros(2).long(), *OFF, "auto")
+    for wrong in (torch.zeros(2, 1), torch.zeros(3).long(), torch.tensor(1)):
+        with pytest.raises(RuntimeError, match="logprobs: tokens is .*, wanted int64 of shape"):
+            sdo._ops.ops.logprobs.default(x[0], wrong, *OFF, "auto")
+    with pytest.raises(RuntimeError, match=r"logprobs: logits is .*, wanted shape \[V\], \[B, V"):
+        sdo._ops.ops.logprobs.default(x[None], torch.zeros(1, 3, 2).long(), *OFF, "auto")

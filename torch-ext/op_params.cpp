@@ -117,11 +117,13 @@ LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const F
                              const std::string& algorithm) {
   const TensorArgs args("logprobs", logits, "logits");
   LogprobCall call{};
-  call.params.logits = args.logits(logits, "logits", 3, "[B, positions, V]");
-  call.leading = {logits.size(0), logits.size(1)};
-  call.rows = logits.size(0);
-  call.params.tokens =
-      args.tokens(tokens, "tokens", call.leading, "logits is " + with_vocab(call.leading));
+  const int64_t dims = logits.dim() < 1 ? 1 : logits.dim() > 3 ? 3 : logits.dim();
+  call.params.logits = args.logits(logits, "logits", dims, "[V], [B, V] or [B, positions, V]");
+  for (int64_t i = 0; i + 1 < dims; ++i) call.leading = call.leading.with(logits.size(i));
+  call.rows = count(call.leading);
+  Tokens& each = call.params.tokens;
+  each = args.tokens(tokens, "tokens", call.leading, "logits is " + with_vocab(call.leading));
+  if (dims < 3) each = {each.ids, each.stride, 0, 1};
   call.params.filter = args.filter(filter, call.rows);
   call.algorithm = args.algorithm(algorithm);
   return call;

@@ -33,7 +33,8 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
                           const NoiseArgs& noise, bool coupled, const MaybeTensor& words,
                           const std::string& algorithm);
 
-// Of tokens [rows, positions] under logits [rows, positions, V].
+// Of tokens [rows, positions] under logits [rows, positions, V], or both without the positions, or
+// without the rows too.
 LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const FilterArgs& filter,
                              const std::string& algorithm);
 

@@ -194,9 +194,10 @@ Plan plan(const LogprobParams& p, int64_t rows, Algorithm algorithm, void* works
   Arena arena(workspace);
   Plan plan{};
   const RowGroup group = new_group(p.logits, rows, p.tokens.length, p.filter, p.tokens, arena);
-  plan.cuts = plan_cuts(group, may_cut(p.filter, p.logits.vocab), algorithm, arena);
+  const bool cuts = may_cut(p.filter, p.logits.vocab);
+  plan.cuts = plan_cuts(group, cuts, algorithm, arena);
   plan.strips.group = plan.cuts.group;
-  plan.scans = group.penalised || plan.cuts.group.cut;
+  plan.scans = cuts || may_penalise(p.filter);
   const bool unit = !p.filter.temperature.values && p.filter.temperature.scalar == 1.0f;
   const int64_t strips = group.rows() * plan.strips.strips();
   plan.strips.plain = arena.take<StripMass>(strips);

@@ -28,15 +28,9 @@ class Logprobs(NamedTuple):
 
 def of_tokens(logits, tokens, filters, algorithm):
     """Of tokens [B, P] under logits [B, P, V]: position i has seen prev_tokens and the i tokens
-    before it. `filters` are those of `_arguments.filters`, which tokens were drawn with."""
+    before it. Or of tokens [B] or [] under logits [B, V] or [V]. `filters` are those of
+    `_arguments.filters`, which the tokens were drawn with."""
     return Logprobs(*ops.logprobs.default(logits, tokens, *filters, algorithm))
-
-
-def of_sample(logits, token, filters, algorithm):
-    """Of one token a row: logits [B, V] or [V]."""
-    rows = logits[None, None] if logits.dim() == 1 else logits[:, None]
-    each = of_tokens(rows, token.reshape(-1, 1), filters, algorithm)
-    return Logprobs(*(values.reshape(token.shape) for values in each))
 
 
 @torch.library.register_fake(add_op_namespace_prefix("logprobs"))

@@ -78,7 +78,7 @@ def sample(
         place = _arguments.with_drawn_seed(place, logits.device)
     token = ops.sample.default(logits, *chain, *place, algorithm)
     if return_logprobs:
-        return token, logprobs.of_sample(logits, token, chain, algorithm)
+        return token, logprobs.of_tokens(logits, token, chain, algorithm)
     return token
 
 

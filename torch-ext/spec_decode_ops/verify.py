@@ -56,8 +56,9 @@ def verify(
             `sample`, for each emitted token.
         draft_token_ids: int64 [Vd], strictly increasing in [0, V): column j of draft_logits is
             target token draft_token_ids[j], as in a reduced draft vocabulary (EAGLE-3's). None:
-            column j is token j. draft_tokens and prev_tokens are target ids either way. The draft's
-            rows are copied to the target's width for it, which costs COST.
+            column j is token j. draft_tokens and prev_tokens are target ids either way. All rows of
+            the draft are copied to the target's width for it: on a CPU core, with k = 4 and 32,000
+            ids of V = 128256, a call of 0.4 ms takes 1.4.
 
     Parameters may be tensors as in `sample`.
 
