@@ -125,7 +125,7 @@ def test_without_a_filter_one_pass_over_the_row_gives_both(logprobs_of, temperat
     x = rows("normal", 2, 50257)[:, None]
     names, passes = logprobs_of(x, torch.tensor([[5], [7]]), temperature)
     assert names == ["strip_kernel", "logprob_kernel"]
-    assert 1 <= passes < 1.001
+    assert 1 <= passes < 1 + 65 / 50257  # its token again, twice by each lane of a warp
 
 
 def test_with_top_k_the_row_is_read_twice_and_k_tiles(logprobs_of):
