@@ -104,6 +104,12 @@ MUTATIONS = [
         "i < count; i += kThreads) {\n    const int64_t id",
         "i < count - 1; i += kThreads) {\n    const int64_t id",
     ),
+    Mutation(
+        "strips that are not brought to the row's largest logit",
+        "logprobs.cu",
+        "sum += mass_in_row(strip[s], max, scale);",
+        "sum += strip[s].mass;",
+    ),
 ]
 
 
@@ -124,6 +130,7 @@ def calls():
         "flat": lambda p: p.filter_logits(rows("constant", 1, 4097), top_p=0.5),
         "verify": lambda p: p.verify(target, draft, tokens, seed=3)[1],
         "greedy": lambda p: p.verify_greedy(target, tokens)[1],
+        "logprobs": lambda p: p.sample(x, seed=1, return_logprobs=True)[1].unfiltered,
     }
 
 

@@ -29,6 +29,8 @@ HASHES = {
     "cut": (1048576, "57b9a5760f78e256"),
     "filter": (1048576, "ef43b71faf3ffe49"),
     "accept": (1048576, "e7db7274749e20e2"),
+    "mass_in_row": (1048576, "39096be56b439dda"),
+    "log_probability": (1048576, "99df51d0cc50d525"),
     "wide": (1048576, "3713e69520e4ffd6"),
     "triple": (1048576, "eb87c2c7dc8596c3"),
     "block": (1048576, "1be5af17ec0bb8cd"),

@@ -94,6 +94,7 @@ def calls(package):
         package.filter_logits(logits[1], top_k=3, algorithm="select"),
         *package.verify(target, draft, tokens, **filters, seed=7, offset=torch.arange(B)),
         *package.verify(target, None, tokens, seed=7, method="coupled"),
+        *package.sample(logits, **filters, seed=7, return_logprobs=True)[1],
         *package.verify_greedy(target, tokens),
         *package.accept(p, q, tokens, uniforms=uniforms),
         *package.accept(p[0], None, tokens[0], uniforms=uniforms[0], normalized=True),

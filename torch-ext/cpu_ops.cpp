@@ -75,6 +75,15 @@ TwoTensors verify_cpu(VERIFY_ARGUMENTS) {
   return verdict;
 }
 
+TwoTensors logprobs_cpu(LOGPROBS_ARGUMENTS) {
+  const FloatMode to_nearest;
+  LogprobCall call = prepare_logprobs(logits, tokens, FILTER, algorithm);
+  const TwoTensors found = logprob_outputs(call, logits);
+  run(target().logprobs, call.params, call.rows,
+      call.params.tokens.length * call.params.logits.vocab);
+  return found;
+}
+
 namespace {
 
 TwoNumbers numbers(AcceptCall call) {

@@ -146,6 +146,19 @@ TwoTensors verify_cuda(VERIFY_ARGUMENTS) {
   return verdict;
 }
 
+TwoTensors logprobs_cuda(LOGPROBS_ARGUMENTS) {
+  LogprobCall call = prepare_logprobs(logits, tokens, FILTER, algorithm);
+  const Algorithm way = Algorithm(call.algorithm);
+  const TwoTensors found = logprob_outputs(call, logits);
+  run(
+      "logprobs", logits, call.rows,
+      [&] { return cuda::logprobs_workspace(call.params, call.rows, way); },
+      [&](void* workspace, cudaStream_t stream) {
+        return cuda::logprobs(call.params, call.rows, way, workspace, stream);
+      });
+  return found;
+}
+
 TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS) {
   return run_accept("verify_greedy", target_probs,
                     prepare_accept("verify_greedy", target_probs, MaybeTensor(), draft_tokens,

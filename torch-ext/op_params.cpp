@@ -121,6 +121,22 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
   return call;
 }
 
+LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const FilterArgs& filter,
+                             const std::string& algorithm) {
+  const TensorArgs args("logprobs", logits, "logits");
+  LogprobCall call{};
+  const int64_t dims = logits.dim() < 1 ? 1 : logits.dim() > 3 ? 3 : logits.dim();
+  call.params.logits = args.logits(logits, "logits", dims, "[V], [B, V] or [B, positions, V]");
+  for (int64_t i = 0; i + 1 < dims; ++i) call.leading = call.leading.with(logits.size(i));
+  call.rows = count(call.leading);
+  Tokens& each = call.params.tokens;
+  each = args.tokens(tokens, "tokens", call.leading, "logits is " + with_vocab(call.leading));
+  if (dims < 3) each = {each.ids, each.stride, 0, 1};
+  call.params.filter = args.filter(filter, call.rows);
+  call.algorithm = args.algorithm(algorithm);
+  return call;
+}
+
 AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
                           const MaybeTensor& draft_probs, const Tensor& draft_tokens,
                           const MaybeTensor& uniforms, bool normalized, int64_t rule,
@@ -156,6 +172,11 @@ Tensor token_output(SampleCall& call, const Tensor& logits) {
 Tensor logits_output(FilterCall& call, const Tensor& logits) {
   const Shape shape = call.leading.with(call.params.logits.vocab);
   return output(logits, shape, ScalarType::Float, &call.params.out);
+}
+
+std::tuple<Tensor, Tensor> logprob_outputs(LogprobCall& call, const Tensor& logits) {
+  return {output(logits, call.leading, ScalarType::Float, &call.params.filtered),
+          output(logits, call.leading, ScalarType::Float, &call.params.unfiltered)};
 }
 
 std::tuple<Tensor, Tensor> verdict_outputs(VerifyCall& call, const Tensor& target_logits) {

@@ -22,6 +22,7 @@ using SampleCall = Call<SampleParams>;
 using FilterCall = Call<FilterParams>;
 using VerifyCall = Call<VerifyParams>;
 using AcceptCall = Call<AcceptParams>;
+using LogprobCall = Call<LogprobParams>;
 
 SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
                           const std::string& algorithm);
@@ -35,6 +36,11 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
                           const NoiseArgs& noise, int64_t rule, const MaybeTensor& words,
                           const std::string& algorithm);
 
+// Of tokens [rows, positions] under logits [rows, positions, V], or both without the positions, or
+// without the rows too.
+LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const FilterArgs& filter,
+                             const std::string& algorithm);
+
 // target_probs [positions, V] are one sequence, [rows, positions, V] a batch. Without uniforms:
 // greedy.
 AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
@@ -45,6 +51,7 @@ AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
 // The results of a call, on the device of its first tensor.
 Tensor token_output(SampleCall& call, const Tensor& logits);
 Tensor logits_output(FilterCall& call, const Tensor& logits);
+std::tuple<Tensor, Tensor> logprob_outputs(LogprobCall& call, const Tensor& logits);
 std::tuple<Tensor, Tensor> verdict_outputs(VerifyCall& call, const Tensor& target_logits);
 std::tuple<Tensor, Tensor> verdict_outputs(AcceptCall& call, const Tensor& target_probs);
 

@@ -72,11 +72,12 @@ std::string rows_text(int64_t rows) {
   return rows == 1 ? "[1]" : "[1] or [" + std::to_string(rows) + "]";
 }
 
-// requires int64 of 1 or 2 dimensions
+// requires int64 of up to 2 dimensions
 Tokens ids(const Tensor& tensor) {
   const int64_t dims = tensor.dim();
-  return {static_cast<const int64_t*>(tensor.const_data_ptr()), dims == 2 ? tensor.stride(0) : 0,
-          tensor.stride(dims - 1), tensor.size(dims - 1)};
+  const int64_t* data = static_cast<const int64_t*>(tensor.const_data_ptr());
+  if (dims == 0) return {data, 0, 0, 1};
+  return {data, dims == 2 ? tensor.stride(0) : 0, tensor.stride(dims - 1), tensor.size(dims - 1)};
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class TensorArgs {
   // is what to ask for.
   Logits logits(const Tensor& tensor, const char* name, int64_t dims, const char* shape) const;
 
-  // int64 ids of this very shape, [rows, length] or [length].
+  // int64 ids of this very shape, [rows, length], [length] or [].
   Tokens tokens(const Tensor& tensor, const char* name, const Shape& shape,
                 const std::string& why) const;
 

@@ -20,6 +20,7 @@
 #define VERIFY_SCHEMA                                                                \
   "(Tensor target_logits, Tensor? draft_logits, Tensor draft_tokens, " FILTER_SCHEMA \
   ", " NOISE_SCHEMA ", int rule, Tensor? words, str algorithm)"
+#define LOGPROBS_SCHEMA "(Tensor logits, Tensor tokens, " FILTER_SCHEMA ", str algorithm)"
 #define VERIFY_GREEDY_SCHEMA "(Tensor target_probs, Tensor draft_tokens)"
 #define ACCEPT_SCHEMA                                                                      \
   "(Tensor target_probs, Tensor? draft_probs, Tensor draft_tokens, Tensor uniforms, bool " \
@@ -32,6 +33,7 @@ STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("filter_logits.check" FILTER_LOGITS_SCHEMA " -> ()");
   ops.def("verify" VERIFY_SCHEMA " -> (Tensor, Tensor)");
   ops.def("verify.check" VERIFY_SCHEMA " -> ()");
+  ops.def("logprobs" LOGPROBS_SCHEMA " -> (Tensor, Tensor)");
   ops.def("verify_greedy" VERIFY_GREEDY_SCHEMA " -> (SymInt, SymInt)");
   ops.def("verify_greedy.tensors" VERIFY_GREEDY_SCHEMA " -> (Tensor, Tensor)");
   ops.def("verify_greedy.check" VERIFY_GREEDY_SCHEMA " -> ()");
@@ -56,6 +58,7 @@ STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CPU, ops) {
   ops.impl("sample", TORCH_BOX(&spec_decode_ops::sample_cpu));
   ops.impl("filter_logits", TORCH_BOX(&spec_decode_ops::filter_logits_cpu));
   ops.impl("verify", TORCH_BOX(&spec_decode_ops::verify_cpu));
+  ops.impl("logprobs", TORCH_BOX(&spec_decode_ops::logprobs_cpu));
   ops.impl("verify_greedy", TORCH_BOX(&spec_decode_ops::verify_greedy_cpu));
   ops.impl("verify_greedy.tensors", TORCH_BOX(&spec_decode_ops::verify_greedy_tensors_cpu));
   ops.impl("accept", TORCH_BOX(&spec_decode_ops::accept_cpu));
@@ -67,6 +70,7 @@ STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CUDA, ops) {
   ops.impl("sample", TORCH_BOX(&spec_decode_ops::sample_cuda));
   ops.impl("filter_logits", TORCH_BOX(&spec_decode_ops::filter_logits_cuda));
   ops.impl("verify", TORCH_BOX(&spec_decode_ops::verify_cuda));
+  ops.impl("logprobs", TORCH_BOX(&spec_decode_ops::logprobs_cuda));
   ops.impl("verify_greedy.tensors", TORCH_BOX(&spec_decode_ops::verify_greedy_tensors_cuda));
   ops.impl("accept.tensors", TORCH_BOX(&spec_decode_ops::accept_tensors_cuda));
 }

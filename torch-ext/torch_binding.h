@@ -26,6 +26,7 @@
 #define VERIFY_ARGUMENTS                                                                 \
   Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
       NOISE_ARGUMENTS, int64_t rule, MaybeTensor words, std::string algorithm
+#define LOGPROBS_ARGUMENTS Tensor logits, Tensor tokens, FILTER_ARGUMENTS, std::string algorithm
 #define VERIFY_GREEDY_ARGUMENTS Tensor target_probs, Tensor draft_tokens
 #define ACCEPT_ARGUMENTS                                                              \
   Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, Tensor uniforms, \
@@ -39,6 +40,7 @@ using TwoNumbers = std::tuple<int64_t, int64_t>;
 Tensor sample_cpu(SAMPLE_ARGUMENTS);
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS);
 TwoTensors verify_cpu(VERIFY_ARGUMENTS);
+TwoTensors logprobs_cpu(LOGPROBS_ARGUMENTS);
 TwoNumbers verify_greedy_cpu(VERIFY_GREEDY_ARGUMENTS);
 TwoTensors verify_greedy_tensors_cpu(VERIFY_GREEDY_ARGUMENTS);
 TwoNumbers accept_cpu(ACCEPT_ARGUMENTS);
@@ -47,6 +49,7 @@ TwoTensors accept_tensors_cpu(ACCEPT_ARGUMENTS);
 Tensor sample_cuda(SAMPLE_ARGUMENTS);
 Tensor filter_logits_cuda(FILTER_LOGITS_ARGUMENTS);
 TwoTensors verify_cuda(VERIFY_ARGUMENTS);
+TwoTensors logprobs_cuda(LOGPROBS_ARGUMENTS);
 TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS);
 TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS);
 

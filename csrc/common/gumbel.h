@@ -16,17 +16,21 @@ constexpr float kGumbelMin = -3.4f;          // below every G
 constexpr float kGumbelMax = 28.43f;         // above every G: v >= 2^-41
 constexpr float kGumbelUnlessZero = 5.544f;  // above every G whose coarse byte is not zero
 
-// Natural logarithm of a normal x > 0, within 1.23 ulp: x = m 2^e with m in [sqrt(1/2), sqrt(2)).
-HOST_DEVICE float log_normal(float x) {
-  const uint32_t bits = float_bits(x);
-  const int32_t exponent = int32_t(bits - 0x3f3504f3u) >> 23;
-  const float t = sub(bits_float(bits - (uint32_t(exponent) << 23)), 1.0f);
+// log(2^exponent (1 + t)), within 1.23 ulp. requires 1 + t in [sqrt(1/2), sqrt(2)]
+HOST_DEVICE float log_of_power(int32_t exponent, float t) {
   const float t2 = mul(t, t);
   const float tail = horner(t, 0.3333333134651184f, -0.2500081956386566f, 0.20001226663589478f,
                             -0.16623356938362122f, 0.14201757311820984f, -0.13160182535648346f,
                             0.1276157647371292f, -0.07634496688842773f);
   const float log_m = fma(tail, mul(t, t2), fma(-0.5f, t2, t));
   return fma(float(exponent), 0.693147182464599609375f, log_m);
+}
+
+// Natural logarithm of a normal x > 0: x = m 2^e with m in [sqrt(1/2), sqrt(2)).
+HOST_DEVICE float log_normal(float x) {
+  const uint32_t bits = float_bits(x);
+  const int32_t exponent = int32_t(bits - 0x3f3504f3u) >> 23;
+  return log_of_power(exponent, sub(bits_float(bits - (uint32_t(exponent) << 23)), 1.0f));
 }
 
 // requires coarse < 256

@@ -140,4 +140,13 @@ struct AcceptParams {
   Rule rule;  // kToken or kBlock
 };
 
+// Log-probabilities of tokens that were emitted, of which position i has seen the first i.
+struct LogprobParams {
+  float* filtered;    // [rows, positions], contiguous; NaN where there is no token
+  float* unfiltered;  // the same
+  Logits logits;
+  Tokens tokens;  // [rows, positions]
+  FilterSet filter;
+};
+
 }  // namespace spec_decode_ops

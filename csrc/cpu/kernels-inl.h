@@ -5,5 +5,6 @@
 
 #include "cpu/accept-inl.h"
 #include "cpu/filter-inl.h"
+#include "cpu/logprobs-inl.h"
 #include "cpu/sample-inl.h"
 #include "cpu/verify-inl.h"

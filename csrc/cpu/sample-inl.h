@@ -25,6 +25,11 @@ inline History history(const Tokens& previous, int64_t row) {
   return {previous.row(row), previous.length, previous.stride, nullptr, 0, 0};
 }
 
+inline void penalise_seen(Row& row, const History& seen, float penalty) {
+  row.penalise_tokens(seen.previous, seen.previous_count, seen.previous_stride, penalty);
+  row.penalise_tokens(seen.drafted, seen.drafted_count, seen.drafted_stride, penalty);
+}
+
 // The row's penalised logits with its finite maximum; -inf in an empty row.
 struct Penalised {
   Row row;
@@ -33,12 +38,7 @@ struct Penalised {
   Penalised(const Logits& logits, int64_t index, int64_t position, const Filter& filter,
             const History& history, RowSpace& space)
       : row(position_data(logits, index, position), logits.dtype, logits.vocab, space) {
-    if (filter.penalty != 1.0f) {
-      row.penalise_tokens(history.previous, history.previous_count, history.previous_stride,
-                          filter.penalty);
-      row.penalise_tokens(history.drafted, history.drafted_count, history.drafted_stride,
-                          filter.penalty);
-    }
+    if (filter.penalty != 1.0f) penalise_seen(row, history, filter.penalty);
     max = finite_maximum(row);
   }
 };

@@ -17,6 +17,7 @@ struct Target {
   void (*filter_logits)(const FilterParams&, int64_t first_row, int64_t last_row);
   void (*verify)(const VerifyParams&, int64_t first_row, int64_t last_row);
   void (*accept)(const AcceptParams&, int64_t first_row, int64_t last_row);
+  void (*logprobs)(const LogprobParams&, int64_t first_row, int64_t last_row);
   float (*largest)(const Logits&, int64_t row);  // what reading a row costs: for benchmarks
 };
 

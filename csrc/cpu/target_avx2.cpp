@@ -21,7 +21,7 @@
 
 namespace spec_decode_ops {
 
-const Target kAvx2 = {"avx2", sample, filter_logits, verify, accept, largest_logit};
+const Target kAvx2 = {"avx2", sample, filter_logits, verify, accept, logprobs, largest_logit};
 
 }  // namespace spec_decode_ops
 

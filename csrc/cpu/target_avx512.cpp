@@ -26,7 +26,7 @@
 
 namespace spec_decode_ops {
 
-const Target kAvx512 = {"avx512", sample, filter_logits, verify, accept, largest_logit};
+const Target kAvx512 = {"avx512", sample, filter_logits, verify, accept, logprobs, largest_logit};
 
 }  // namespace spec_decode_ops
 

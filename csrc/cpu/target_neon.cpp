@@ -10,7 +10,7 @@
 
 namespace spec_decode_ops {
 
-const Target kNeon = {"neon", sample, filter_logits, verify, accept, largest_logit};
+const Target kNeon = {"neon", sample, filter_logits, verify, accept, logprobs, largest_logit};
 
 }  // namespace spec_decode_ops
 

@@ -8,6 +8,6 @@
 
 namespace spec_decode_ops {
 
-const Target kScalar = {"scalar", sample, filter_logits, verify, accept, largest_logit};
+const Target kScalar = {"scalar", sample, filter_logits, verify, accept, logprobs, largest_logit};
 
 }  // namespace spec_decode_ops

@@ -31,6 +31,10 @@ size_t verify_workspace(const VerifyParams& params, int64_t rows, Algorithm algo
 cudaError_t verify(const VerifyParams& params, int64_t rows, Algorithm algorithm, void* workspace,
                    cudaStream_t stream);
 
+size_t logprobs_workspace(const LogprobParams& params, int64_t rows, Algorithm algorithm);
+cudaError_t logprobs(const LogprobParams& params, int64_t rows, Algorithm algorithm,
+                     void* workspace, cudaStream_t stream);
+
 size_t accept_workspace(const AcceptParams& params, int64_t rows);
 cudaError_t accept(const AcceptParams& params, int64_t rows, void* workspace, cudaStream_t stream);
 

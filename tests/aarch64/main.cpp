@@ -82,7 +82,7 @@ struct Subject {
   uint64_t index;  // of its random inputs
 };
 
-void ask_rows(const Subject& subject, Hash& sampled, Hash& filtered) {
+void ask_rows(const Subject& subject, Hash& sampled, Hash& filtered, Hash& logprobs) {
   Rows logits(kRows, subject.vocab, subject.dtype, subject.shift);
   for (int r = 0; r < kRows; ++r) logits.fill(r, subject.family, subject.index + uint64_t(r));
   std::vector<float> out(size_t(kRows) * size_t(subject.vocab));
@@ -91,6 +91,12 @@ void ask_rows(const Subject& subject, Hash& sampled, Hash& filtered) {
     int64_t token[kRows];
     target().sample({token, logits.logits(1), given.filters(), given.noise()}, 0, kRows);
     for (int64_t t : token) sampled.add(uint64_t(t));
+    float each[2][kRows];
+    target().logprobs({each[0], each[1], logits.logits(1), {token, 1, 1, 1}, given.filters()}, 0,
+                      kRows);
+    for (const auto& law : each) {
+      for (float y : law) logprobs.add(float_bits(y));
+    }
     target().filter_logits({out.data(), logits.logits(1), given.filters()}, 0, kRows);
     for (float y : out) filtered.add(float_bits(y));
   }
@@ -169,18 +175,19 @@ void print(const char* op, const Subject& subject, const Hash& hash) {
 }
 
 void ask_all(int vocab, DType dtype, Family family) {
-  Hash sampled, filtered, verified, accepted;
+  Hash sampled, filtered, logprobs, verified, accepted;
   for (int part = 0; part < (vocab == 999 ? 2 : 1); ++part) {
     const uint64_t index = uint64_t(vocab) << 20 | uint64_t(family) << 12 | uint64_t(part) << 8;
     const int shift = (vocab + int(family) + part) % 4;
     const Subject subject{vocab, dtype, family, shift, index};
-    ask_rows(subject, sampled, filtered);
+    ask_rows(subject, sampled, filtered, logprobs);
     ask_verify(subject, verified);
     ask_accept(subject, accepted);
   }
   const Subject subject{vocab, dtype, family, 0, 0};
   print("sample", subject, sampled);
   print("filter_logits", subject, filtered);
+  print("logprobs", subject, logprobs);
   print("verify", subject, verified);
   print("accept", subject, accepted);
 }

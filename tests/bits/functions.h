@@ -9,6 +9,7 @@
 #include "common/draw.h"
 #include "common/dtype.h"
 #include "common/gumbel.h"
+#include "common/logprob.h"
 #include "common/mass.h"
 #include "common/order.h"
 #include "common/params.h"
@@ -199,6 +200,25 @@ HOST_DEVICE uint64_t hash_accept(Inputs in) {
   return hash(uint64_t(accepts(u, p, p_total, q, q_total)), rest.high, rest.low);
 }
 
+HOST_DEVICE StripMass any_strip(Inputs& in) {
+  const float max = in.not_nan();
+  return {max, max == -kInfinity ? 0 : kMassOfMax + in.count() % (kMassOfMax * 511 + 1)};
+}
+
+HOST_DEVICE uint64_t hash_mass_in_row(Inputs in) {
+  const StripMass a = any_strip(in), b = any_strip(in);
+  const float row_max = a.max > b.max ? a.max : b.max;
+  return hash(mass_in_row(a, row_max, strip_scale(row_max, in.positive())));
+}
+
+HOST_DEVICE uint64_t hash_log_probability(Inputs in) {
+  StripMass row = any_strip(in);
+  const float a = in.any_float(), x = a > row.max ? row.max : a;
+  if (row.max == -kInfinity) row.mass = kMassOfMax;
+  return hash(log_mass(row.mass), log_probability(x, row, in.positive()),
+              greedy_log_probability(x, row.max));
+}
+
 HOST_DEVICE uint64_t hash_wide(Inputs in) {
   Wide a = {in.count(), in.count()}, b = {in.below(2) ? in.count() : a.high, in.count()};
   const bool a_is_less = less(a, b);
@@ -246,7 +266,7 @@ HOST_DEVICE uint64_t hash_block(Inputs in) {
   X(philox) X(draw) X(noise) X(log_normal) X(gumbel) X(gumbel_words) X(gumbel_ends) \
   X(exact_sum) X(beats) X(mass_scale) X(weight) X(mass_of_weight) X(fixed_point) \
   X(exponent_above) X(widen) X(penalise) X(quotient) X(order) X(least_logit) X(quota) \
-  X(cut) X(filter) X(accept) X(wide) X(triple) X(block)
+  X(cut) X(filter) X(accept) X(mass_in_row) X(log_probability) X(wide) X(triple) X(block)
 // clang-format on
 
 }  // namespace bits

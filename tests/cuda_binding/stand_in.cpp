@@ -41,6 +41,7 @@ namespace cuda {
 size_t sample_workspace(const SampleParams&, int64_t, Algorithm) { return kBytes; }
 size_t filter_workspace(const FilterParams&, int64_t, Algorithm) { return kBytes; }
 size_t verify_workspace(const VerifyParams&, int64_t, Algorithm) { return kBytes; }
+size_t logprobs_workspace(const LogprobParams&, int64_t, Algorithm) { return kBytes; }
 size_t accept_workspace(const AcceptParams&, int64_t) { return kBytes; }
 
 cudaError_t sample(const SampleParams& params, int64_t rows, Algorithm, void* workspace,
@@ -58,6 +59,10 @@ cudaError_t filter_logits(const FilterParams& params, int64_t rows, Algorithm al
 cudaError_t verify(const VerifyParams& params, int64_t rows, Algorithm, void* workspace,
                    cudaStream_t given) {
   return run(target().verify, params, rows, workspace, given);
+}
+cudaError_t logprobs(const LogprobParams& params, int64_t rows, Algorithm, void* workspace,
+                     cudaStream_t given) {
+  return run(target().logprobs, params, rows, workspace, given);
 }
 cudaError_t accept(const AcceptParams& params, int64_t rows, void* workspace, cudaStream_t given) {
   return run(target().accept, params, rows, workspace, given);

@@ -23,9 +23,10 @@ KERNELS = {
     "judge": ("weight_kernel", "pick_kernel"),
     "segmented_sort": ("key_kernel", "walk_kernel"),
     "verify": ("follow_kernel",),
+    "logprobs": ("strip_kernel", "logprob_kernel"),
 }
 # Every token of every row goes through these.
-PASSES = ("scan_kernel", "bin_kernel", "mass_kernel", "write_kernel")
+PASSES = ("scan_kernel", "bin_kernel", "mass_kernel", "write_kernel", "strip_kernel")
 
 # Functions that few tokens, or few rows, come to. With an opcode: their blocks that have it.
 RARE = (

@@ -14,6 +14,7 @@ _OVERLOADS = {
     "sample": ("", ".check"),
     "filter_logits": ("", ".check"),
     "verify": ("", ".check"),
+    "logprobs": ("",),
     "verify_greedy": ("", ".check", ".tensors"),
     "accept": ("", ".check", ".tensors"),
 }
@@ -40,7 +41,8 @@ def _refuse_vmap(op):
 
 
 for _op, _overloads in _OVERLOADS.items():
-    torch.library.register_fake(add_op_namespace_prefix(f"{_op}.check"), _fake_check(_op))
+    if ".check" in _overloads:
+        torch.library.register_fake(add_op_namespace_prefix(f"{_op}.check"), _fake_check(_op))
     for _overload in _overloads:
         _library.impl(_op + _overload, torch.library.fallthrough_kernel, "Autograd")
         if _op in _DRAWN_BY_ROW:

@@ -33,6 +33,12 @@ def probabilities(op, name, values):
         raise ValueError(f"{op}: {name} has no mass in {where.rpartition(', ')[0]}")
 
 
+def uniforms(op, name, values):
+    """Raises on what is not in [0, 1)."""
+    if where := _first(~((values >= 0) & (values < 1))):
+        raise ValueError(f"{op}: {name} is outside [0, 1) at {where}")
+
+
 def tokens(op, name, ids, vocab, padding=-1):
     """Raises on ids outside [0, vocab) other than the padding."""
     if where := _first((ids != padding) & ((ids < 0) | (ids >= vocab))):

@@ -91,6 +91,8 @@ class SpeculativeDecoder:
             inputs="logits". The token and block rules apply them to both models. The penalty counts
             the prompt, the output and the draft tokens before each position.
         seed: any int, for inputs="logits". None takes a new one at each call.
+        draft_token_ids: for inputs="logits", as in `verify`: column j of the draft's logits is
+            target token draft_token_ids[j]. Its tokens are target ids all the same.
         eos_token_id: an id or a list of ids. The first one to be emitted is the last token.
         stop: sequences of token ids. The text ends with the first that is complete, if all of it
             is new. Ends come before max_new.
@@ -133,6 +135,7 @@ class SpeculativeDecoder:
         on_round=None,
         draft_rollback=None,
         target_rollback=None,
+        draft_token_ids=None,
     ):
         _callbacks.check_callable(_NAME, "draft_step", draft_step)
         _callbacks.check_callable(_NAME, "target_step", target_step)
@@ -165,6 +168,9 @@ class SpeculativeDecoder:
         self.method = method
         self.filters = filters
         self.seed = None if seed is None else _callbacks.integer(_NAME, "seed", seed)
+        if draft_token_ids is not None:
+            _arguments.tensor(_NAME, "draft_token_ids", draft_token_ids)
+        self.draft_token_ids = draft_token_ids
         self.stopping = Stopping(_NAME, eos_token_id, stop)
         self.adaptive_k = bool(adaptive_k)
         self.on_round = on_round
@@ -286,17 +292,19 @@ class SpeculativeDecoder:
         if self.greedy:
             method = "coupled"
         coupled = method == "coupled"
+        without_law = coupled or draft.rows is None
         history = None
         if penalised:
             history = torch.as_tensor(call.prefix, dtype=torch.int64, device=rows.device)
         accept_len, out = verify(
             rows.unsqueeze(0),
-            None if coupled or draft.rows is None else draft.rows.unsqueeze(0),
+            None if without_law else draft.rows.unsqueeze(0),
             tokens.unsqueeze(0),
             seed=call.seed,
             offset=len(call.prefix) if coupled else call.round_offset,
             prev_tokens=history,
             method=method,
+            draft_token_ids=None if without_law else self.draft_token_ids,
             **(dict(self.filters, temperature=0.0) if self.greedy else self.filters),
         )
         accepted = int(accept_len[0])
@@ -320,6 +328,8 @@ class SpeculativeDecoder:
                 changed.append("method")
             if self.seed is not None and not self.greedy:
                 changed.append("seed")
+            if self.draft_token_ids is not None:
+                changed.append("draft_token_ids")
             if changed:
                 raise ValueError(
                     f'{_NAME}: {changed[0]} is given with inputs="probs", wanted inputs="logits" '

@@ -55,6 +55,14 @@ def sample(logits, gumbel_noise, temperature=1.0, **filters):
     return (x if temperature <= 0 else x.double() + gumbel_noise).argmax(-1)
 
 
+def logprobs(logits, tokens, temperature=1.0, **filters):
+    """log p of the tokens under what `sample` draws from, and under softmax(logits): two tensors
+    of their shape. logits [..., V], tokens [...], of which -1 has NaN."""
+    laws = (filter_logits(logits, temperature, **filters), logits)
+    each = (x.double().log_softmax(-1).gather(-1, tokens.clamp(min=0)[..., None]) for x in laws)
+    return tuple(x[..., 0].float().masked_fill(tokens < 0, torch.nan) for x in each)
+
+
 def draw(weights, u):
     """The first token whose running sum exceeds u of the whole; -1 if there is no weight."""
     running = weights.cumsum(-1)

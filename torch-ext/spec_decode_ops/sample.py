@@ -3,7 +3,7 @@
 
 import torch
 
-from . import _arguments, _validation
+from . import _arguments, _validation, logprobs
 from ._ops import add_op_namespace_prefix, ops
 
 
@@ -20,6 +20,7 @@ def sample(
     *,
     algorithm="auto",
     validate=False,
+    return_logprobs=False,
 ):
     """Draw one token a row: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax.
 
@@ -44,6 +45,8 @@ def sample(
         algorithm: how a GPU gets there: "sort", "select" without a sort, or "auto", the one that
             ought to be quicker. The tokens are the same. A CPU has one way, whatever is asked for.
         validate: also raise ValueError on NaN, empty rows and ids outside [0, V).
+        return_logprobs: also return how likely the token was. One pass over the logits more, and
+            where a filter is on, what it takes to find its kept tokens again.
 
     Each parameter from temperature to repetition_penalty, and seed and offset, may be a tensor [1]
     or [B] on the logits' device (0-d counts as [1]): float32 (top_p and min_p also float64), int64
@@ -53,6 +56,8 @@ def sample(
 
     Returns:
         int64 [B], or a 0-d tensor for [V] logits; -1 for a row with no finite or +inf logit.
+        With return_logprobs: (token, Logprobs), whose `filtered` and `unfiltered` are float32 of
+        the token's shape (see logprobs.py).
 
     Raises:
         ValueError, TypeError: a Python parameter has no meaning.
@@ -71,7 +76,10 @@ def sample(
         _validate("sample", logits, prev_tokens)
     if draws_seed:
         place = _arguments.with_drawn_seed(place, logits.device)
-    return ops.sample.default(logits, *chain, *place, algorithm)
+    token = ops.sample.default(logits, *chain, *place, algorithm)
+    if return_logprobs:
+        return token, logprobs.of_tokens(logits, token, chain, algorithm)
+    return token
 
 
 def filter_logits(

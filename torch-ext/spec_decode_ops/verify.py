@@ -3,7 +3,7 @@
 
 import torch
 
-from . import _arguments, _validation
+from . import _arguments, _draft_vocabulary, _validation, logprobs
 from ._ops import add_op_namespace_prefix, ops
 
 _METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
@@ -25,6 +25,8 @@ def verify(
     method="token",
     algorithm="auto",
     validate=False,
+    return_logprobs=False,
+    draft_token_ids=None,
 ):
     """Verify k draft tokens a row against the target, from logits.
 
@@ -59,12 +61,20 @@ def verify(
             both models; position i also sees draft_tokens[:, :i] as history.
         algorithm: as in `sample`.
         validate: also raise ValueError on NaN, empty rows and ids outside the vocabulary.
+        return_logprobs: also return how likely the emitted tokens were under the target. As in
+            `sample`, for each emitted token.
+        draft_token_ids: int64 [Vd], strictly increasing in [0, V): column j of draft_logits is
+            target token draft_token_ids[j], as in a reduced draft vocabulary (EAGLE-3's). None:
+            column j is token j. draft_tokens and prev_tokens are target ids either way. All rows of
+            the draft are copied to the target's width for it: on a CPU core, with k = 4 and 32,000
+            ids of V = 128256, a call of 0.4 ms takes 1.4.
 
     Parameters may be tensors as in `sample`.
 
     Returns:
         accept_len int64 [B] and out int64 [B, k + 1]: out[b, :accept_len[b] + 1] are the tokens
-        emitted, the rest is -1.
+        emitted, the rest is -1. With return_logprobs: (accept_len, out, Logprobs), whose `filtered`
+        and `unfiltered` are float32 [B, k + 1] beside out, NaN where that is -1.
 
     Raises:
         ValueError, TypeError: a Python parameter has no meaning.
@@ -80,6 +90,8 @@ def verify(
         method,
         algorithm,
         validate,
+        return_logprobs,
+        draft_token_ids,
     )
 
 
@@ -137,11 +149,13 @@ def accept(
             on its device, whatever happens. None: torch's default generator.
         uniforms: float64 [K + 1] or [B, K + 1] in [0, 1), contiguous, in place of a generator: one
             a draft token, and the one of the final draw. Under the block rule, uniform i is that of
-            the test that the first i + 1 tokens stand.
+            the test that the first i + 1 tokens stand. What lies outside counts as the nearest end,
+            NaN as 0.
         normalized: promise that every row sums to 1, so that no sum is taken: of an accepted
             position only two values are read.
         method: "token" or "block".
-        validate: also raise ValueError on NaN, negative values, empty rows and ids out of range.
+        validate: also raise ValueError on NaN, negative values, empty rows, ids out of range and
+            uniforms outside [0, 1).
 
     Returns:
         (n_accepted, next_token); next_token is -1 if its row has no mass. Python ints for one
@@ -172,6 +186,8 @@ def accept(
         _validation.tokens("accept", "draft_tokens", draft_tokens, target_probs.shape[-1])
         if draft_probs is not None:
             _validation.probabilities("accept", "draft_probs", draft_probs)
+        if uniforms is not None:
+            _validation.uniforms("accept", "uniforms", uniforms)
     if uniforms is None:
         uniforms = _arguments.uniforms(generator, target_probs.shape[:-1], target_probs.device)
     return op(target_probs, draft_probs, draft_tokens, uniforms, normalized, rule)
@@ -204,7 +220,16 @@ def _verify_with_words(
     """`verify` with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
     chain = (temperature, 0, 1.0, 0.0, 1.0, None)
     return _verify(
-        target_logits, draft_logits, draft_tokens, chain, 0, 0, method, "auto", False, words
+        target_logits,
+        draft_logits,
+        draft_tokens,
+        chain,
+        0,
+        0,
+        method,
+        "auto",
+        False,
+        words=words,
     )
 
 
@@ -218,6 +243,8 @@ def _verify(
     method,
     algorithm,
     validate,
+    return_logprobs=False,
+    draft_token_ids=None,
     words=None,
 ):
     rule = _rule("verify", method, _METHODS)
@@ -230,13 +257,22 @@ def _verify(
     rest = rule, words, _arguments.algorithm("verify", algorithm)
     tensors = target_logits, draft_logits, draft_tokens
     draws_seed = _arguments.draws_seed(seed, chain[0])
-    if draws_seed or validate:
+    if draws_seed or validate or draft_token_ids is not None:
         ops.verify.check(*tensors, *filters, *place, *rest)
+    if draft_token_ids is not None:
+        vocab = target_logits.shape[-1]
+        _draft_vocabulary.check("verify", draft_token_ids, draft_logits, vocab, validate)
     if validate:
         _validate(*tensors, chain[-1])
     if draws_seed:
         place = _arguments.with_drawn_seed(place, target_logits.device)
-    return ops.verify.default(*tensors, *filters, *place, *rest)
+    if draft_token_ids is not None and method != "coupled":
+        draft_logits = _draft_vocabulary.widened(draft_logits, draft_token_ids, vocab)
+        tensors = target_logits, draft_logits, draft_tokens
+    accept_len, out = ops.verify.default(*tensors, *filters, *place, *rest)
+    if return_logprobs:
+        return accept_len, out, logprobs.of_tokens(target_logits, out, filters, algorithm)
+    return accept_len, out
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
