@@ -25,16 +25,16 @@ from model_cards import CARDS
 
 CHUNK, TILE, WARPS = 4096, 128, 8
 THREADS = 32 * WARPS
-BLOCKS_ON_SM = 6  # by registers; fewer if they take too much shared memory
-CHUNK_KB, FINISH_KB = 9, 36
+BLOCKS_ON_SM = 4  # by registers; fewer if they take too much shared memory
+CHUNK_KB, FINISH_KB = 13, 36
 
 # Instructions a thread spends on a token of a float32 row in each pass, all of its block's work
 # included: those of the PTX for compute_80, as the emulator counted them over a row of 131072
 # tokens (tests/test_model.py counts again). PTX has moves that ptxas drops: its code for sm_90 has
 # 0.80 to 0.93 as many instructions in the files of these kernels.
 INSTRUCTIONS = {
-    "maxima": 11.2,
-    "draw": 40.9,
+    "maxima": 10.9,
+    "draw": 29.9,
     "penalty": 14.9,
     "mass": 40.0,
     "bins": 75.0,
@@ -53,7 +53,8 @@ DRAM = 0.7  # us of a load that misses L2
 L2 = 280  # of a load that hits it
 BARRIER, SHUFFLE, SHARED, ATOMIC, DIVIDE = 40, 25, 30, 60, 60
 GUMBEL = 600  # of one token: its noise by Philox, two logarithms, a division
-BLOCK_BEST = 15 * SHUFFLE + 2 * BARRIER + WARPS * SHARED
+WARP_BEST = 3 * SHUFFLE  # as long as a reduction
+BLOCK_BEST = 2 * WARP_BEST + 2 * BARRIER + 2 * SHARED
 BLOCK_SUM = 10 * SHUFFLE + 2 * BARRIER + WARPS * SHARED
 # One digit of a radix selection but for the visit of what is selected from: clearing the sums, a
 # warp's prefix sum over 256 of them, a walk of up to 8, four barriers.
@@ -119,7 +120,7 @@ def scan(rows, vocab, dtype, filters, draws):
         cycles += L2 + ATOMIC + 3 * BARRIER
     if draws:
         instructions += INSTRUCTIONS["draw"]
-        cycles += 8 * BARRIER + 2 * (L2 + DIVIDE + GUMBEL + BLOCK_BEST) + 4 * ATOMIC
+        cycles += 4 * BARRIER + 2 * (L2 + DIVIDE + GUMBEL + WARP_BEST) + 9 * SHARED + ATOMIC
     traffic = {"first_read": row_bytes(rows, vocab, dtype)}
     return pass_over_rows("scan", rows, vocab, dtype, instructions, cycles, **traffic)
 

@@ -35,8 +35,14 @@ MUTATIONS = [
     Mutation(
         "a dropped barrier",
         "draw.cuh",
-        "list_reaching(reach, x, scratch);\n  __syncthreads();",
-        "list_reaching(reach, x, scratch);",
+        "list_reaching(scratch.reach, x, scratch);\n  __syncthreads();",
+        "list_reaching(scratch.reach, x, scratch);",
+    ),
+    Mutation(
+        "a floor that forgets the noise",
+        "draw.cuh",
+        "logit_floor(noise_floor(best.score.high), scratch.temperature.value)",
+        "logit_floor(best.score.high, scratch.temperature.value)",
     ),
     Mutation(
         "an index off by one",

@@ -24,11 +24,12 @@ KNOWN_ANSWERS = [  # counter, key, words
 
 
 @pytest.mark.parametrize("name", ["baseline", "avx2", "aarch64"])
+@pytest.mark.parametrize("way", ["philox", "indexed"])
 @pytest.mark.parametrize(("counter", "key", "words"), KNOWN_ANSWERS)
-def test_philox_gives_the_known_answers(name, counter, key, words):
+def test_philox_gives_the_known_answers(name, way, counter, key, words):
     try:
         driver = backends.BACKENDS[name]()
     except backends.Unavailable as reason:
         pytest.skip(str(reason))
     numbers = [f"0x{word}" for word in (*counter.split(), key)]
-    assert list(driver.lines("philox", *numbers)) == [words]
+    assert list(driver.lines(way, *numbers)) == [words]

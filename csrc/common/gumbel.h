@@ -48,6 +48,12 @@ HOST_DEVICE float gumbel(uint32_t coarse, uint32_t fine) {
   return -log_normal(upper ? minus_log : restored);
 }
 
+// Above every G with this coarse byte: -log(-log(1 - v)) < -log(v), and v >= coarse / 256.
+HOST_DEVICE float gumbel_bound(uint32_t coarse) {
+  if (coarse == 0) return kGumbelMax;
+  return mul(float(leading_zeros(coarse) - 23), 0.6932f);  // log 2, and a little
+}
+
 // The exact sum y + G in two terms: high is its rounding, low the error of that rounding.
 struct Score {
   float high, low;

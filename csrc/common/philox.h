@@ -14,6 +14,16 @@ struct Words {
   uint32_t w0, w1, w2, w3;
 };
 
+constexpr uint32_t kPhiloxLeft = 0xD2511F53u, kPhiloxRight = 0xCD9E8D57u;
+constexpr uint32_t kPhiloxKeyStep0 = 0x9E3779B9u, kPhiloxKeyStep1 = 0xBB67AE85u;
+
+HOST_DEVICE Words philox_round(const Words& counter, uint32_t key0, uint32_t key1) {
+  const uint64_t left = uint64_t(kPhiloxLeft) * counter.w0;
+  const uint64_t right = uint64_t(kPhiloxRight) * counter.w2;
+  return {uint32_t(right >> 32) ^ counter.w1 ^ key0, uint32_t(right),
+          uint32_t(left >> 32) ^ counter.w3 ^ key1, uint32_t(left)};
+}
+
 HOST_DEVICE Words philox4x32_10(Words counter, uint64_t key) {
   uint32_t key0 = uint32_t(key), key1 = uint32_t(key >> 32);
 #if defined(__CUDACC__) || defined(__clang__)
@@ -22,12 +32,9 @@ HOST_DEVICE Words philox4x32_10(Words counter, uint64_t key) {
 #pragma GCC unroll 10
 #endif
   for (int round = 0; round < 10; ++round) {
-    const uint64_t left = uint64_t(0xD2511F53u) * counter.w0;
-    const uint64_t right = uint64_t(0xCD9E8D57u) * counter.w2;
-    counter = {uint32_t(right >> 32) ^ counter.w1 ^ key0, uint32_t(right),
-               uint32_t(left >> 32) ^ counter.w3 ^ key1, uint32_t(left)};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    counter = philox_round(counter, key0, key1);
+    key0 += kPhiloxKeyStep0;
+    key1 += kPhiloxKeyStep1;
   }
   return counter;
 }

@@ -14,8 +14,8 @@ namespace cuda {
 
 constexpr uint32_t kAllLanes = 0xffffffffu;
 
-__device__ __forceinline__ int lane_of_thread() { return int(threadIdx.x) % kWarp; }
-__device__ __forceinline__ int warp_of_thread() { return int(threadIdx.x) / kWarp; }
+__device__ __forceinline__ int lane_of_thread() { return int(threadIdx.x % kWarp); }
+__device__ __forceinline__ int warp_of_thread() { return int(threadIdx.x / kWarp); }
 
 // A value that all lanes hold, in a way that the compiler sees: it then keeps the warp together
 // where the value is branched on, and a collective below costs no call. By whole warps.
@@ -67,14 +67,15 @@ __device__ __forceinline__ uint64_t warp_mass(uint32_t units, int32_t rest) {
                    int64_t(__reduce_add_sync(kAllLanes, rest)));
 }
 
-__device__ __forceinline__ Winner warp_best(Winner best) {
-#pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    const Score score = {__shfl_xor_sync(kAllLanes, best.score.high, step),
-                         __shfl_xor_sync(kAllLanes, best.score.low, step)};
-    best.meet(score, __shfl_xor_sync(kAllLanes, best.token, step));
-  }
-  return best;
+// By three reductions, in the order of `beats`. requires no NaN
+__device__ __forceinline__ Winner warp_best(const Winner& best) {
+  const uint32_t high = order_key(best.score.high), low = order_key(best.score.low);
+  const uint32_t highest = __reduce_max_sync(kAllLanes, high);
+  const uint32_t rest = __reduce_max_sync(kAllLanes, high == highest ? low : 0u);
+  const bool equal = high == highest && low == rest;
+  const uint32_t none = 0xffffffffu;  // as no_winner has it
+  const uint32_t token = __reduce_min_sync(kAllLanes, equal ? uint32_t(best.token) : none);
+  return {{key_value(highest), key_value(rest)}, int32_t(token)};
 }
 
 // ---- Of a block: all threads call, and it ends with a barrier ----
@@ -84,21 +85,16 @@ struct Scratch {
   T slot[kBlock / kWarp];
 };
 
-// Combines one value of each warp, for every thread.
-template <class T, int kBlock, class Combine>
-__device__ __forceinline__ T combine_warps(T x, Scratch<T, kBlock>& scratch, Combine combine) {
-  if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = x;
-  __syncthreads();
-  T all = scratch.slot[0];
-#pragma unroll
-  for (int w = 1; w < kBlock / kWarp; ++w) all = combine(all, scratch.slot[w]);
-  __syncthreads();
-  return all;
-}
-
 template <int kBlock>
 __device__ __forceinline__ uint64_t block_sum(uint64_t x, Scratch<uint64_t, kBlock>& scratch) {
-  return combine_warps(warp_sum(x), scratch, [](uint64_t a, uint64_t b) { return a + b; });
+  x = warp_sum(x);
+  if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = x;
+  __syncthreads();
+  uint64_t all = 0;
+#pragma unroll
+  for (int w = 0; w < kBlock / kWarp; ++w) all += scratch.slot[w];
+  __syncthreads();
+  return all;
 }
 
 template <int kBlock>

@@ -103,25 +103,6 @@ __device__ __forceinline__ void keep_maxima(const RowGroup& group, const ChunkPl
   keep_tiles(group, at, key_value(mine), group.tile_max);
 }
 
-// Where among the lane's 16 tokens it holds the strip's largest logit, or -1.
-__device__ __forceinline__ int largest_in_tile(const float (&x)[kTokensPerThread], int tile,
-                                               float largest) {
-  int at = -1;
-#pragma unroll
-  for (int j = kLoadsPerTile - 1; j >= 0; --j) {
-    if (x[tile * kLoadsPerTile + j] == largest) at = tile * kLoadsPerTile + j;
-  }
-  return at;
-}
-__device__ __forceinline__ int place_of_largest(const float (&x)[kTokensPerThread],
-                                                const Maxima& maxima, uint32_t largest) {
-  const float value = key_value(largest);
-  if (maxima.tile[0] == largest) return largest_in_tile(x, 0, value);
-  if (maxima.tile[1] == largest) return largest_in_tile(x, 1, value);
-  if (maxima.tile[2] == largest) return largest_in_tile(x, 2, value);
-  return largest_in_tile(x, 3, value);
-}
-
 __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& noise,
                                            int64_t position, ScanScratch& scratch) {
   const ChunkPlace at = chunk_place(group, position);
@@ -136,7 +117,7 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
     __syncthreads();
   }
   const bool draws = asks && uniform(scratch.draws);
-  if (draws) list_zero_bytes(at.chunk, row.vocab, scratch.draw);
+  const uint32_t zeros = draws ? find_zero_bytes(at.chunk, scratch.draw) : 0;
   if (asks && uniform(scratch.penalty != 1.0f)) {
     mark_history(group, at, scratch.penalised);
     penalise_all(scratch.penalised + warp_of_thread() * kTokensPerThread, scratch.penalty, x);
@@ -146,15 +127,13 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
   const Maxima maxima = find_maxima(x);
   keep_maxima(group, at, maxima);
   if (!draws) return;
-  const uint32_t largest = maxima.strip();
-  list_largest(place_of_largest(x, maxima, largest), key_value(largest), scratch.draw);
-  const Winner winner = draw_chunk(row, at.chunk, x, scratch.draw);
-  if (threadIdx.x == 0) group.chunk_winner[at.id.row * group.chunks() + at.chunk] = winner;
+  Winner* drawn = group.chunk_winner + at.id.row * group.chunks() + at.chunk;
+  draw_chunk(row, at.chunk, maxima.strip(), zeros, x, scratch.draw, drawn);
 }
 
 }  // namespace
 
-__global__ void __launch_bounds__(kThreads, kBlocksPerSm - 1)
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     scan_kernel(const __grid_constant__ ScanParams p) {
   __shared__ ScanScratch scratch;
   const GroupPosition z = group_position(p.rows);

@@ -5,6 +5,7 @@
 //   extremes FUNCTION FIRST COUNT      of gumbel_words or gumbel_ends, each beside its bound: the
 //                                      least G, the greatest, the greatest with a coarse byte > 0
 //   philox W0 W1 W2 W3 KEY             the four words of this counter
+//   indexed W0 W1 W2 W3 KEY            the same as one of its place's draws
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "bits/chunks.h"
+#include "common/indexed_philox.h"
 
 namespace {
 
@@ -51,9 +53,13 @@ void print_extremes(Function function, uint64_t first, uint64_t count) {
               unless_zero, kGumbelUnlessZero);
 }
 
-void print_philox(Words counter, uint64_t key) {
-  const Words words = philox4x32_10(counter, key);
+void print(const Words& words) {
   std::printf("%08x %08x %08x %08x\n", words.w0, words.w1, words.w2, words.w3);
+}
+
+Words draw_of_place(const Words& counter, uint64_t key) {
+  const uint64_t offset = uint64_t(counter.w3 >> 4) << 32 | counter.w2;
+  return indexed_philox({key, offset, counter.w0}, Purpose(counter.w3 & 15)).draw(counter.w1);
 }
 
 }  // namespace
@@ -69,7 +75,9 @@ int main(int argc, char** argv) {
   } else if (command == "extremes" && argc == 5) {
     print_extremes(function_named(argv[2]), number(3), number(4));
   } else if (command == "philox" && argc == 7) {
-    print_philox({word(2), word(3), word(4), word(5)}, number(6));
+    print(philox4x32_10({word(2), word(3), word(4), word(5)}, number(6)));
+  } else if (command == "indexed" && argc == 7) {
+    print(draw_of_place({word(2), word(3), word(4), word(5)}, number(6)));
   } else {
     std::fprintf(stderr, "no such command; main.cpp begins with those there are\n");
     return 2;

@@ -40,9 +40,7 @@ RARE = (
     "drop_ties",  # the one strip in which a cut's class of equals ends
     "divide_extraordinary",
     "scale_rounded",
-    "push",  # of a token to a list of those to score
-    ("list_zero_bytes", "FLO"),  # of the one token in 256 that has a zero byte
-    "show",  # the score of a listed token
+    "push",  # of a token that may win
     "fixed_point",  # rows of probabilities
     ("probability_tile", "SHFL"),
 )
@@ -66,47 +64,49 @@ class Pass:
         return self.title.replace(" ", "_")
 
 
-# The part that one warp of the block does for all of it.
-FIRST_WARP = "first warp"
+# The part that one warp of the block does for all of it: the first, unless said.
+ONE_WARP = "one warp"
 
 LOAD = {"load_chunk": "load", "settle": "load"}
 MAXIMA = {
     **LOAD,
     "find_maxima": "maxima",
     "keep_maxima": "maxima",
-    "read_parameters": FIRST_WARP,
+    "read_parameters": ONE_WARP,
 }
 NOISE = {
     **MAXIMA,
-    "list_zero_bytes": "noise",
-    "place_of_largest": "noise",
-    "list_largest": "noise",
+    "find_zero_bytes": "noise",
+    "marked_key": "noise",
+    "largest_marked": "noise",
     "list_reaching": "noise",
     "draw_chunk": "noise",
-    "score_listed": FIRST_WARP,  # mostly one warp has tokens to score
-    "warp_best": FIRST_WARP,
+    # The warp with the chunk's largest logit; others help in few chunks (test_cuda_counted.py).
+    "place_of_largest": ONE_WARP,
+    "score_first": ONE_WARP,
+    "score_rest": ONE_WARP,
 }
 MASSES = {
     **LOAD,
     "keep_masses": "masses",
     "drop": "masses",
-    "find_law": FIRST_WARP,
-    "is_last": FIRST_WARP,
-    "judge_position": FIRST_WARP,
+    "find_law": ONE_WARP,
+    "is_last": ONE_WARP,
+    "judge_position": ONE_WARP,
 }
-BINS = {**LOAD, "mass": "bins", "bin_of": "bins", "add": "bins", "find_scales": FIRST_WARP}
-QUOTIENTS = {**LOAD, "divide_all": "quotients", "kept": "quotients", "find_cut": FIRST_WARP}
+BINS = {**LOAD, "mass": "bins", "bin_of": "bins", "add": "bins", "find_scales": ONE_WARP}
+QUOTIENTS = {**LOAD, "divide_all": "quotients", "kept": "quotients", "find_cut": ONE_WARP}
 PASS_LIST = (
     Pass(
         "maxima",
         "scan_kernel",
         MAXIMA,
         (),
-        ("list_zero_bytes", "list_largest", "draw_chunk"),
+        ("find_zero_bytes", "draw_chunk"),
         (("maxima",), 5),
         4,
     ),
-    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 20.5),
+    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 9),
     Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
     Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
     Pass("bins", "bin_kernel", BINS),
@@ -126,9 +126,6 @@ class Card:
     def __str__(self):
         return self.name
 
-
-# Three blocks of it are resident, by registers; a fourth would spill.
-SHORT = {("scan_kernel", "H200"): 3 * THREADS * TOKENS_A_THREAD * 4}
 
 CARDS = (Card("A100", 80, 22000), Card("A10", 86, 12000), Card("L4", 89, 7000))
 CARDS += (Card("H100", 90, 36000), Card("H200", 90, 51000))
@@ -162,7 +159,7 @@ def instructions_a_token(function, a_pass):
     taken = path.main_path(function, (*RARE, *a_pass.rare), a_pass.never)
 
     def share(part):
-        return TOKENS_A_THREAD * (THREADS // 32 if part == FIRST_WARP else 1)
+        return TOKENS_A_THREAD * (THREADS // 32 if part == ONE_WARP else 1)
 
     return {
         part: Counter({pipe: n / share(part) for pipe, n in pipes.items()})
