@@ -48,26 +48,6 @@ __device__ __forceinline__ void find_law(const RowGroup& group, const ChunkPlace
   if (at.chunk == 0) group.law[at.id.row] = law;
 }
 
-// Those of the strip in which the tie class of the cut ends.
-__device__ __forceinline__ void drop_ties(const LogitCut& cut, int first,
-                                          float (&x)[kTokensPerThread]) {
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) {
-    if (!cut.holds(x[j], first + kWarp * j)) x[j] = -kInfinity;
-  }
-}
-
-// Makes -inf of what the cut drops: all tokens of a strip before `id` face one bound, all those of
-// a strip after it the other.
-__device__ __forceinline__ void drop(const LogitCut& cut, const ChunkPlace& at,
-                                     float (&x)[kTokensPerThread]) {
-  const int begin = at.strip * kStrip, end = begin + kStrip;
-  if (uniform(begin < cut.id && cut.id < end)) return drop_ties(cut, at.first, x);
-  const float bound = end <= cut.id ? cut.from : cut.above;
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) x[j] = x[j] >= bound ? x[j] : -kInfinity;
-}
-
 // The mass of the warp's i-th tile, in every lane.
 __device__ __forceinline__ uint64_t tile_mass(const float (&x)[kTokensPerThread], int i,
                                               const MassScale& scale) {
