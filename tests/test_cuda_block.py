@@ -98,7 +98,6 @@ def test_ragged_senseless_and_greedy_rounds_end_as_on_the_cpu(sdo, emulated):
 
 
 def test_equal_laws_stand_whatever_the_words(sdo, emulated):
-    """Every token's p and q are too near to tell apart without a wide product."""
     target, _, tokens = round_of(3, 3, 999)
     target[1] = 0.0
     words = torch.full((3, 4), LARGEST_WORD)
@@ -107,6 +106,21 @@ def test_equal_laws_stand_whatever_the_words(sdo, emulated):
             target, target[:, :3].contiguous(), tokens, words, method="block"
         )
         assert lengths.tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("method", ["token", "block"])
+def test_laws_that_nearly_agree_are_told_apart(sdo, emulated, method):
+    """p and q of most tokens differ by less than 2^-18, so that wide products compare them."""
+    target, _, tokens = round_of(6, 3, 999)
+    draft = target[:, :3] * (1 + 1e-7 * torch.randn(6, 3, 999, generator=torch.manual_seed(1)))
+    words = torch.full((6, 4), LARGEST_WORD)
+    words[:, 3] = torch.arange(6) * 2**60
+    given = (target, draft, tokens, words)
+    here = sdo._verify_with_words(*given, method=method)
+    there = emulated.package._verify_with_words(*given, method=method)
+    assert any(length < 3 for length in here[0].tolist())
+    for a, b in zip(here, there):
+        assert torch.equal(a, b)
 
 
 @pytest.mark.parametrize("normalized", [False, True])
