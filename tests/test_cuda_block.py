@@ -76,9 +76,10 @@ def test_a_draft_may_be_longer_than_a_warp(sdo, emulated):
     assert max(lengths) > 32
 
 
-@pytest.mark.parametrize("draft_vocab", [5, 4097])
-def test_vocabularies_may_differ(sdo, emulated, draft_vocab):
-    assert_same(sdo, emulated, *far_round(6, 3, 999, draft_vocab))
+@pytest.mark.parametrize("vocab, draft_vocab", [(999, 5), (999, 4097), (4097, 100)])
+def test_vocabularies_may_differ(sdo, emulated, vocab, draft_vocab):
+    for arguments in ({}, {"repetition_penalty": 1.4}):
+        assert_same(sdo, emulated, *far_round(6, 3, vocab, draft_vocab), **arguments)
 
 
 def test_ragged_senseless_and_greedy_rounds_end_as_on_the_cpu(sdo, emulated):

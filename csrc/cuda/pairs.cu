@@ -139,8 +139,10 @@ __device__ __forceinline__ void keep_sums(int tiles, int first_tile, PairSum* ou
   if (lane_of_thread() < kTilesPerStrip && tile < tiles) out[tile] = mine;
 }
 
+// Where the row ends before this chunk there is nothing to settle.
 __device__ __forceinline__ void settle_logits(const RowGroup& group, const Law& law,
                                               const ChunkPlace& at, float (&x)[kTokensPerThread]) {
+  if (at.chunk >= group.chunks()) return;
   settle(law.row, at.first, x);
   if (group.cut) drop(law.cut, at, x);
 }
