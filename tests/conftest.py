@@ -61,3 +61,19 @@ def emulated():
     from cuda_emulator import library
 
     return library.load("8.0")
+
+
+@pytest.fixture
+def counted(emulated):
+    """Runs a call; its kernels by name, and the bytes it read of each argument."""
+
+    def run(call):
+        emulated.reset_counters()
+        call(emulated.package)
+        counters = emulated.counters()
+        names = [
+            launch.kernel.partition("(")[0].rpartition("::")[2] for launch in counters.launches
+        ]
+        return names, counters.bytes_read
+
+    return run

@@ -88,9 +88,27 @@ MUTATIONS = [
     ),
     Mutation(
         "the residual of the wrong position",
+        "pairs.cu",
+        "const RowId id = row_id(target, sequence, end.position);",
+        "const RowId id = row_id(target, sequence, 0);",
+    ),
+    Mutation(
+        "a test with the word of the token behind it",
         "judge.cu",
-        "const RowId id = row_id(p.rows.target, sequence, end.position);\n    const Law target",
-        "const RowId id = row_id(p.rows.target, sequence, 0);\n    const Law target",
+        "fractions(p.round, id.sequence, id.position - 1)",
+        "fractions(p.round, id.sequence, id.position)",
+    ),
+    Mutation(
+        "a share one token late",
+        "block.cu",
+        "if (position > 0) {\n      share",
+        "if (position > 1) {\n      share",
+    ),
+    Mutation(
+        "what nearly agrees counts nothing",
+        "pairs.cu",
+        "if (unsure) sum",
+        "if (unsure && !unsure) sum",
     ),
     Mutation(
         "a ticket without its acquire",
@@ -124,6 +142,9 @@ def calls():
     x, ties = rows("normal", 2, 4097), rows("ties", 2, 999)
     seen = {"repetition_penalty": 1.3, "prev_tokens": torch.arange(24).view(2, 12)}
     target, draft, tokens = round_of(3, 2, 999)
+    near = target[:, :2] * (1 + 1e-7 * torch.randn(3, 2, 999, generator=torch.manual_seed(1)))
+    words = torch.full((3, 3), -1)  # the largest fraction: rejects what is not surely accepted
+    block = round_of(40, 3, 31)
     quota, share = rows_at_the_quota()
     return {
         "draw": lambda p: p.sample(x, seed=1, temperature=0.7),
@@ -135,6 +156,8 @@ def calls():
         "unit": lambda p: p.filter_logits(quota, top_p=share),
         "flat": lambda p: p.filter_logits(rows("constant", 1, 4097), top_p=0.5),
         "verify": lambda p: p.verify(target, draft, tokens, seed=3)[1],
+        "near": lambda p: p._verify_with_words(target, near, tokens, words)[1],
+        "block": lambda p: p.verify(*block, seed=3, method="block")[1],
         "greedy": lambda p: p.verify_greedy(target, tokens)[1],
         "logprobs": lambda p: p.sample(x, seed=1, return_logprobs=True)[1].unfiltered,
     }

@@ -9,22 +9,6 @@ from test_cuda_same_bits import round_of
 VOCAB = 128256
 
 
-@pytest.fixture
-def counted(emulated):
-    """Runs a call; its kernels by name, and the bytes it read of each argument."""
-
-    def run(call):
-        emulated.reset_counters()
-        call(emulated.package)
-        counters = emulated.counters()
-        names = [
-            launch.kernel.partition("(")[0].rpartition("::")[2] for launch in counters.launches
-        ]
-        return names, counters.bytes_read
-
-    return run
-
-
 def reads(counted, x, **arguments):
     """(the launches, how often the average logit is read) of one sample call"""
     names, read = counted(lambda package: package.sample(x, seed=1, **arguments))
@@ -100,7 +84,7 @@ def test_parameters_on_the_device_cost_no_launch_but_that_of_masses(counted):
 def test_verification_reads_each_row_twice_and_one_pair(counted, dtype):
     target, draft, tokens = round_of(1, 3, 50257, dtype=dtype)
     names, read = counted(lambda package: package.verify(target, draft, tokens, seed=2))
-    assert names == ["scan_kernel", "mass_kernel", "weight_kernel", "pick_kernel"]
+    assert names == ["scan_kernel", "mass_kernel", "pair_kernel", "pick_kernel"]
     row = 50257 * target.element_size()
     assert 5 * row <= read["target_logits"] <= 9.02 * row
     assert 4 * row <= read["draft_logits"] <= 7.02 * row
@@ -112,10 +96,18 @@ def test_rows_after_a_rejection_are_not_summed(counted):
     target, draft, tokens = round_of(1, 3, 50257)
     target[0, 0, tokens[0, 0]] = -float("inf")
     names, read = counted(lambda package: package.verify(target, draft, tokens, seed=2))
-    assert names == ["scan_kernel", "mass_kernel", "weight_kernel", "pick_kernel"]
+    assert names == ["scan_kernel", "mass_kernel", "pair_kernel", "pick_kernel"]
     row = 50257 * 4
     assert read["target_logits"] <= (4 + 1 + 1) * row + 2 * 4096 * 4
     assert read["draft_logits"] <= (3 + 1 + 1) * row + 2 * 4096 * 4
+
+
+def test_a_draft_of_tokens_alone_costs_no_pair(counted):
+    """Its residual is the target's row without one token, whose masses are known."""
+    target, _, tokens = round_of(1, 3, 50257)
+    names, read = counted(lambda package: package.verify(target, None, tokens, seed=2))
+    assert names == ["scan_kernel", "mass_kernel", "pick_kernel"]
+    assert read["target_logits"] <= 8.01 * 50257 * 4
 
 
 def test_coupled_verification_reads_each_row_once(counted):
@@ -132,7 +124,7 @@ def test_normalised_acceptance_reads_one_pair(counted):
     p, q = target.softmax(-1), draft.softmax(-1)
     u = torch.full((1, 4), 0.5, dtype=torch.float64)
     names, read = counted(lambda package: package.accept(p, q, tokens, uniforms=u, normalized=True))
-    assert names == ["weight_kernel", "pick_kernel"]
+    assert names == ["pair_kernel", "pick_kernel"]
     assert read["target_probs"] + read["draft_probs"] < 2.1 * 50257 * 4
 
 

@@ -18,7 +18,11 @@ ARCHITECTURES = toolchain.architectures()
 STEMS = {kernel: stem for stem, names in KERNELS.items() for kernel in names}
 OTHERS = [kernel for kernel in STEMS if kernel not in PASSES]
 # A caller's uniform becomes an integer in the loop over a sequence's drafts.
-ONCE_A_DRAFT = ("accepts_draft < fractions", "accepts_draft < fractions < fraction_of")
+ONCE_A_DRAFT = tuple(
+    f"{judges} < fractions{part}"
+    for judges in ("accepts_draft", "find_reach", "passes")
+    for part in ("", " < fraction_of")
+)
 FAULTS = ("call", "mufu", "fp64", "cas", "local memory")
 pytestmark = pytest.mark.slow
 
@@ -132,10 +136,13 @@ def test_instructions_a_token_do_not_grow(kernel, a_pass, architecture):
 
 
 @pytest.mark.parametrize("card", CARDS, ids=str)
-@pytest.mark.parametrize("name", ["scan_kernel", "mass_kernel", "write_kernel"])
-def test_enough_bytes_of_a_float32_row_are_in_flight(kernel, name, card):
+@pytest.mark.parametrize(
+    "name, rows", [("scan_kernel", 1), ("mass_kernel", 1), ("pair_kernel", 2), ("write_kernel", 1)]
+)
+def test_enough_bytes_of_float32_rows_are_in_flight(kernel, name, rows, card):
     resources = kernel(name, card.architecture).resources
-    assert kernels.bytes_in_flight(resources, card.architecture, 4) >= card.need
+    in_flight = rows * kernels.bytes_in_flight(resources, card.architecture, 4)
+    assert in_flight >= card.need
 
 
 def test_each_planted_fault_is_found_and_no_other():

@@ -73,12 +73,6 @@ bool means_unsupported(cudaError_t error) {
   throw std::runtime_error(text);
 }
 
-void refuse_block(const char* op, Rule rule) {
-  if (rule != Rule::kBlock) return;
-  throw std::runtime_error(std::string(op) +
-                           ": method=\"block\" on a CUDA device, wanted \"token\"");
-}
-
 // launch(workspace, stream), with that many bytes of workspace.
 template <class Bytes, class Launch>
 void run(const char* op, const Tensor& leader, int64_t rows, Bytes bytes, Launch launch) {
@@ -93,7 +87,6 @@ void run(const char* op, const Tensor& leader, int64_t rows, Bytes bytes, Launch
 }
 
 TwoTensors run_accept(const char* op, const Tensor& target_probs, AcceptCall call) {
-  refuse_block(op, call.params.rule);
   const TwoTensors verdict = verdict_outputs(call, target_probs);
   run(
       op, target_probs, call.rows, [&] { return cuda::accept_workspace(call.params, call.rows); },
@@ -134,7 +127,6 @@ Tensor filter_logits_cuda(FILTER_LOGITS_ARGUMENTS) {
 TwoTensors verify_cuda(VERIFY_ARGUMENTS) {
   VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule,
                                    words, algorithm);
-  refuse_block("verify", call.params.rule);
   const Algorithm way = Algorithm(call.algorithm);
   const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(

@@ -21,12 +21,20 @@ namespace spec_decode_ops {
 
 constexpr uint64_t kWholeShare = uint64_t(1) << 63;  // of 1
 
-// The share once a token of p and q stands beside those before it. requires q > 0, p_total > 0
+// The share once a token of p and q stands beside those before it; divide(a, b) is floor(a / b) for
+// b > 0 and a < 2^63 * b. requires q > 0, p_total > 0
+template <class Divide>
 HOST_DEVICE uint64_t next_share(uint64_t share, uint64_t p, uint64_t p_total, uint64_t q,
-                                uint64_t q_total) {
+                                uint64_t q_total, Divide divide) {
   const Triple target = multiply(multiply(share, q_total), p);
   const Wide draft = multiply(p_total, q);
   return less(target, multiply(draft, kWholeShare)) ? divide(target, draft) : kWholeShare;
+}
+
+HOST_DEVICE uint64_t next_share(uint64_t share, uint64_t p, uint64_t p_total, uint64_t q,
+                                uint64_t q_total) {
+  const auto by_digits = [](Triple a, Wide b) { return divide(a, b); };
+  return next_share(share, p, p_total, q, q_total, by_digits);
 }
 
 // Test k, word / 2^64 < share_k, whose share is not rounded: `share` is the one before the last

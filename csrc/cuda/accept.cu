@@ -12,7 +12,8 @@ namespace {
 
 struct Plan {
   RowGroup target, draft;
-  Wide* tile_weight;
+  BlockSpace block;  // of the block rule, else empty
+  PairSpace pairs;
   size_t bytes;
 };
 
@@ -39,7 +40,12 @@ Plan plan(const AcceptParams& p, int64_t rows, void* workspace) {
     plan.draft = new_probabilities(p.draft, rows, drafts, scanned, summed, arena);
   }
   if (summed) add_judgement(plan.target, arena);
-  if (!greedy) plan.tile_weight = new_tile_weights(plan.target, arena);
+  if (!greedy) {
+    const RowPair pair{plan.target, plan.draft};
+    const bool by_block = p.rule == Rule::kBlock && plan.draft.rows() > 0;
+    if (by_block) plan.block = new_block_space(pair, arena);
+    plan.pairs = new_pair_space(pair, by_block, p.normalized, arena);
+  }
   plan.bytes = arena.bytes();
   return plan;
 }
@@ -58,14 +64,11 @@ cudaError_t accept(const AcceptParams& params, int64_t rows, void* workspace, cu
   round.uniforms = params.uniforms;
   round.greedy = !params.uniforms;
   round.normalized = params.normalized && params.uniforms;
+  round.block = made.block.reach != nullptr;
   if (made.target.tile_max) RETURN_IF_FAILED(scan({round.rows, {}}, stream));
   if (made.target.tile_mass) RETURN_IF_FAILED(sum_masses(round, stream));
-  JudgeParams judged{};
-  judged.round = round;
-  judged.tile_weight = made.tile_weight;
-  judged.accept_length = params.accept_length;
-  judged.next_token = params.next_token;
-  return judge(judged, stream);
+  const Verdicts verdicts{params.accept_length, nullptr, params.next_token};
+  return judge({round, made.block, made.pairs, verdicts}, stream);
 }
 
 }  // namespace cuda

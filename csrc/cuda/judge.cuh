@@ -1,28 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The end of each round of speculative sampling, from rows whose masses are known: where it is and
-// why, the residual's weights there, and the token drawn from them.
+// The end of each round of speculative sampling, by the token rule or the block rule, from rows
+// whose masses are known or that are normalised: how many draft tokens stand, and the token that
+// follows them.
 #pragma once
 
-#include "cuda/round.cuh"
+#include "cuda/pairs.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
 
 struct JudgeParams {
   Round round;
-  Wide* tile_weight;       // [sequences, target tiles]
-  int64_t* accept_length;  // [sequences]
-  int64_t* out;            // [sequences, drafts + 1], or nullptr
-  int64_t* next_token;     // [sequences], or nullptr
+  BlockSpace block;  // of the block rule
+  PairSpace pairs;
+  Verdicts verdicts;
 };
 
-// The round's weights, and the tokens drawn.
+// Up to three launches: the reach of each sequence under the block rule, the sums of row pairs, and
+// the tokens drawn.
 cudaError_t judge(const JudgeParams& params, cudaStream_t stream);
-
-// The rows' buffers of a judgement by ratio; what `judge` needs besides them.
-inline Wide* new_tile_weights(const RowGroup& target, Arena& arena) {
-  return arena.take<Wide>(target.sequences * target.tiles());
-}
 
 }  // namespace cuda
 }  // namespace spec_decode_ops

@@ -53,22 +53,24 @@ __device__ __forceinline__ Law law_of(const RowGroup& group, const RowId& id, bo
   return law;
 }
 
+template <class Sum>
 struct PickScratch {
-  Wide prefix[kThreads];
+  Sum prefix[kThreads];
   int place;
-  Wide rest;
+  Sum before;
 };
 
 // The sum over the block's threads before this one, and over all of them in `all`. Ends with a
 // barrier.
-__device__ __forceinline__ Wide block_sum_before(Wide x, PickScratch& scratch, Wide& all) {
-  Wide sum = x;
+template <class Sum>
+__device__ __forceinline__ Sum block_sum_before(Sum x, PickScratch<Sum>& scratch, Sum& all) {
+  Sum sum = x;
   scratch.prefix[threadIdx.x] = sum;
   __syncthreads();
 #pragma unroll 1
   for (int step = 1; step < kThreads; step *= 2) {
     const bool adds = int(threadIdx.x) >= step;
-    const Wide other = adds ? scratch.prefix[threadIdx.x - step] : Wide{0, 0};
+    const Sum other = adds ? scratch.prefix[threadIdx.x - step] : Sum{0, 0};
     __syncthreads();
     if (adds) scratch.prefix[threadIdx.x] = sum = add(sum, other);
     __syncthreads();
@@ -78,36 +80,54 @@ __device__ __forceinline__ Wide block_sum_before(Wide x, PickScratch& scratch, W
   return sub(sum, x);
 }
 
-// The tile, and then its token, at which the running sum of weights exceeds `fraction` of the
-// whole, in every thread; -1 if all weigh nothing. By a block of kThreads.
-template <class WeightOfTile, class WeightOfToken>
-__device__ __forceinline__ int draw_by_weight(int tiles, int vocab, uint64_t fraction,
-                                              PickScratch& scratch, WeightOfTile weight_of_tile,
-                                              WeightOfToken weight_of_token) {
+// A running sum over a row's tiles, of which each thread has some that are next to each other.
+template <class Sum>
+struct TileSums {
+  int first;         // of this thread's tiles
+  Sum before, mine;  // over the tiles before them, and over them
+  Sum total;         // over all
+};
+
+// By a block of kThreads. Ends with a barrier.
+template <class Sum, class SumOfTile>
+__device__ __forceinline__ TileSums<Sum> sum_of_tiles(int tiles, PickScratch<Sum>& scratch,
+                                                      SumOfTile sum_of_tile) {
   const int share = (tiles + kThreads - 1) / kThreads;
   const int first = int(threadIdx.x) * share;
   const int last = first + share < tiles ? first + share : tiles;
-  Wide sum{0, 0}, total;
-  for (int t = first; t < last; ++t) sum = add(sum, weight_of_tile(t));
-  Wide before = block_sum_before(sum, scratch, total);
-  if (is_zero(total)) return -1;
-  const Wide goal = scale(fraction, total);
-  if (!less(goal, before) && less(goal, add(before, sum))) {
-    Wide rest = sub(goal, before);
-    int t = first;
-    for (; !less(rest, weight_of_tile(t)); ++t) rest = sub(rest, weight_of_tile(t));
+  TileSums<Sum> sums{first, {0, 0}, {0, 0}, {0, 0}};
+  for (int t = first; t < last; ++t) sums.mine = add(sums.mine, sum_of_tile(t));
+  sums.before = block_sum_before(sums.mine, scratch, sums.total);
+  return sums;
+}
+
+// The tile, and then its token, at which the running sum exceeds the goal, in every thread. By a
+// block of kThreads. requires that the total exceeds it
+template <class Sum, class SumOfTile, class SumOfToken, class Exceeds>
+__device__ __forceinline__ int draw_where(const TileSums<Sum>& sums, int vocab,
+                                          PickScratch<Sum>& scratch, SumOfTile sum_of_tile,
+                                          SumOfToken sum_of_token, Exceeds exceeds) {
+  if (!exceeds(sums.before) && exceeds(add(sums.before, sums.mine))) {
+    Sum before = sums.before;
+    int t = sums.first;
+    for (;; ++t) {
+      const Sum through = add(before, sum_of_tile(t));
+      if (exceeds(through)) break;
+      before = through;
+    }
     scratch.place = t;
-    scratch.rest = rest;
+    scratch.before = before;
   }
   __syncthreads();
   const int tile = scratch.place;
-  const Wide rest = scratch.rest;
+  const Sum before_tile = scratch.before;
   __syncthreads();
   const int token = tile * kTile + int(threadIdx.x);
   const bool in_tile = int(threadIdx.x) < kTile && token < vocab;
-  const Wide weight = in_tile ? weight_of_token(token) : Wide{0, 0};
-  before = block_sum_before(weight, scratch, total);
-  if (!less(rest, before) && less(rest, add(before, weight))) scratch.place = token;
+  const Sum mine = in_tile ? sum_of_token(token) : Sum{0, 0};
+  Sum total;
+  const Sum before = add(before_tile, block_sum_before(mine, scratch, total));
+  if (!exceeds(before) && exceeds(add(before, mine))) scratch.place = token;
   __syncthreads();
   const int drawn = scratch.place;
   __syncthreads();

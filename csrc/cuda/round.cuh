@@ -16,6 +16,14 @@ struct Round {
   const double* uniforms;  // the same for probabilities, which have no Philox
   bool greedy;             // probabilities: accept what is the first maximum
   bool normalized;         // probabilities: rows sum to 1 and were not scanned
+  bool block;              // block verification: later rows may make up for a small p(t)
+};
+
+// What a call returns.
+struct Verdicts {
+  int64_t* accept_length;  // [sequences]
+  int64_t* out;            // [sequences, drafts + 1], or nullptr
+  int64_t* next_token;     // [sequences], or nullptr
 };
 
 // How a position ends the round.
@@ -56,7 +64,8 @@ __device__ __forceinline__ Law draft_law(const Round& p, const RowId& id, int to
              : one_token(token);
 }
 
-// What becomes of the draft token at a position. By a warp, the same in all lanes.
+// What becomes of the draft token at a position; under the block rule, whether rows behind it
+// matter. By a warp, the same in all lanes.
 __device__ __forceinline__ bool accepts_draft(const Round& p, int64_t sequence, int64_t position,
                                               End& end) {
   const int64_t drafted = p.drafted.at(sequence, position);
@@ -74,8 +83,21 @@ __device__ __forceinline__ bool accepts_draft(const Round& p, int64_t sequence, 
   if (uniform(q == 0)) return false;
   end = End::kResidual;
   const Law target = law_of(p.rows.target, id, p.normalized);
+  if (p.block) return target.of(token) != 0;
   const uint64_t u = fractions(p, sequence, position).accept;
   return accepts(u, target.of(token), target.total, q, draft.total);
+}
+
+// Leaves what became of a sequence: its first draft tokens and one more. By a block of kThreads.
+__device__ __forceinline__ void leave_verdict(const Verdicts& verdicts, const Tokens& drafted,
+                                              int64_t sequence, int length, int token) {
+  if (threadIdx.x == 0) verdicts.accept_length[sequence] = length;
+  if (threadIdx.x == 0 && verdicts.next_token) verdicts.next_token[sequence] = token;
+  if (!verdicts.out) return;
+  int64_t* out = verdicts.out + sequence * (drafted.length + 1);
+  for (int64_t i = threadIdx.x; i <= drafted.length; i += kThreads) {
+    out[i] = i < length ? drafted.at(sequence, i) : (i == length ? token : -1);
+  }
 }
 
 }  // namespace cuda

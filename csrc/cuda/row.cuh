@@ -189,6 +189,26 @@ __device__ __forceinline__ ChunkPlace chunk_place(const RowGroup& group, int64_t
   return {row_id(group, blockIdx.x, position), chunk, strip, strip * kStrip + lane_of_thread()};
 }
 
+// Those of the strip in which the tie class of the cut ends.
+__device__ __forceinline__ void drop_ties(const LogitCut& cut, int first,
+                                          float (&x)[kTokensPerThread]) {
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) {
+    if (!cut.holds(x[j], first + kWarp * j)) x[j] = -kInfinity;
+  }
+}
+
+// Makes -inf of what the cut drops: all tokens of a strip before `id` face one bound, all those of
+// a strip after it the other.
+__device__ __forceinline__ void drop(const LogitCut& cut, const ChunkPlace& at,
+                                     float (&x)[kTokensPerThread]) {
+  const int begin = at.strip * kStrip, end = begin + kStrip;
+  if (uniform(begin < cut.id && cut.id < end)) return drop_ties(cut, at.first, x);
+  const float bound = end <= cut.id ? cut.from : cut.above;
+#pragma unroll
+  for (int j = 0; j < kTokensPerThread; ++j) x[j] = x[j] >= bound ? x[j] : -kInfinity;
+}
+
 // Leaves the values of the warp's tiles, of which lane i holds the i-th.
 template <class T>
 __device__ __forceinline__ void keep_tiles(const RowGroup& group, const ChunkPlace& at, T mine,

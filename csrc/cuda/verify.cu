@@ -2,9 +2,8 @@
 // verify: speculative sampling from logits, and the coupled rule (Daliri et al. 2024), under which
 // position i emits what `sample` would draw there and the draft goes on while it agrees.
 //
-// By ratio: a scan of all rows, their cuts where a filter may be on, their masses, the weights
-// where each round ends, and its token. Coupled: `sample` over the target's rows, and a walk along
-// them.
+// By ratio, as a block or token by token: a scan of all rows, their cuts where a filter may be on,
+// their masses, and the judgement. Coupled: `sample` over the target's rows, and a walk along them.
 #include "cuda/cuts.cuh"
 #include "cuda/judge.cuh"
 #include "cuda/mass.cuh"
@@ -46,8 +45,9 @@ namespace {
 struct Plan {
   SamplePlan coupled;  // of the coupled rule, with its tokens
   int64_t* token;
-  CutPlan target, draft;  // of the token rule
-  Wide* tile_weight;
+  CutPlan target, draft;  // of the other rules
+  BlockSpace block;       // of the block rule, else empty
+  PairSpace pairs;
   size_t bytes;
 };
 
@@ -72,7 +72,10 @@ Plan plan(const VerifyParams& p, int64_t rows, Algorithm algorithm, void* worksp
         plan.draft = plan_law(p.draft, rows, positions - 1, p, algorithm, arena);
       }
       add_judgement(plan.target.group, arena);
-      plan.tile_weight = new_tile_weights(plan.target.group, arena);
+      const RowPair rows{plan.target.group, plan.draft.group};
+      const bool by_block = p.rule == Rule::kBlock && rows.draft.rows() > 0;
+      if (by_block) plan.block = new_block_space(rows, arena);
+      plan.pairs = new_pair_space(rows, by_block, false, arena);
     }
   }
   plan.bytes = arena.bytes();
@@ -92,15 +95,12 @@ cudaError_t by_ratio(const VerifyParams& p, const Plan& plan, cudaStream_t strea
   round.drafted = p.drafted;
   round.noise = p.noise;
   round.words = p.words;
+  round.block = plan.block.reach != nullptr;
   RETURN_IF_FAILED(scan({round.rows, p.noise}, stream));
   RETURN_IF_FAILED(find_cuts(plan.target, plan.draft, stream));
   if (round.rows.target.tile_mass) RETURN_IF_FAILED(sum_masses(round, stream));
-  JudgeParams judged{};
-  judged.round = round;
-  judged.tile_weight = plan.tile_weight;
-  judged.accept_length = p.accept_length;
-  judged.out = p.out;
-  return judge(judged, stream);
+  const Verdicts verdicts{p.accept_length, p.out, nullptr};
+  return judge({round, plan.block, plan.pairs, verdicts}, stream);
 }
 
 }  // namespace

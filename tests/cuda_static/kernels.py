@@ -20,7 +20,9 @@ KERNELS = {
     "filter": ("write_kernel",),
     "sample": ("sample_kernel",),
     "cuts": ("cut_kernel",),
-    "judge": ("weight_kernel", "pick_kernel"),
+    "judge": ("pick_kernel",),
+    "block": ("reach_kernel",),
+    "pairs": ("pair_kernel",),
     "segmented_sort": ("key_kernel", "walk_kernel"),
     "verify": ("follow_kernel",),
     "logprobs": ("strip_kernel", "logprob_kernel"),
@@ -42,6 +44,7 @@ RARE = (
     "scale_rounded",
     "push",  # of a token that may win
     "fixed_point",  # rows of probabilities
+    "probability_mass",
     ("probability_tile", "SHFL"),
 )
 
@@ -94,6 +97,7 @@ MASSES = {
     "is_last": ONE_WARP,
     "judge_position": ONE_WARP,
 }
+PAIRS = {**LOAD, "keep_sums": "sums", "drop": "cut", "find_pair": ONE_WARP}
 BINS = {**LOAD, "mass": "bins", "bin_of": "bins", "add": "bins", "find_scales": ONE_WARP}
 QUOTIENTS = {**LOAD, "divide_all": "quotients", "kept": "quotients", "find_cut": ONE_WARP}
 PASS_LIST = (
@@ -109,6 +113,8 @@ PASS_LIST = (
     Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 9),
     Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
     Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
+    # Of a token of both rows: their two masses, and on which side of the rule it stands.
+    Pass("pairs", "pair_kernel", PAIRS, ("drop", "sum_unsure"), (), (("sums",), 60), 75),
     Pass("bins", "bin_kernel", BINS),
     Pass("quotients", "write_kernel", QUOTIENTS),
 )
