@@ -13,7 +13,7 @@ from pathlib import Path
 
 import cases
 import torch
-from oracle import oracle
+from oracle import block, oracle
 
 BATCH, K = 4, 3
 SEED, OFFSET = 20240607, 3 * 2**33 + 5
@@ -30,6 +30,7 @@ CHAINS = {
     "greedy": {"temperature": 0.0},
 }
 VOCABS = [999, 50257]
+JUDGES = {"token": oracle.verify_rows, "block": block.verify_rows}
 
 
 @lru_cache(64)
@@ -99,11 +100,13 @@ def questions():
                 yield f"filter_logits {dtype} {vocab} {chain}", ask_filter, (dtype, vocab, chain)
     for vocab in VOCABS:
         for chain in ("off", "chain", "penalty", "greedy"):
-            for method in ("token", "deterministic", "coupled"):
+            for method in ("token", "deterministic", "coupled", "block"):
                 name = f"verify {vocab} {chain} {method}"
                 yield name, ask_verify, ("bfloat16", vocab, chain, method)
         yield f"accept {vocab}", ask_accept, (vocab, False)
         yield f"accept {vocab} normalized", ask_accept, (vocab, True)
+        yield f"accept {vocab} block", ask_accept, (vocab, False, "block")
+        yield f"accept {vocab} block normalized", ask_accept, (vocab, True, "block")
         yield f"verify_greedy {vocab}", ask_greedy, (vocab,)
 
 
@@ -128,8 +131,8 @@ def ask_filter(sdo, device, dtype, vocab, chain):
 
 def ask_verify(sdo, device, dtype, vocab, chain, method):
     target, draft, drafted = round_of(vocab, DTYPES[dtype])
-    draft, arguments = draft if method == "token" else None, arguments_of(chain, vocab)
-    rule = "coupled" if method == "coupled" else "token"
+    draft, arguments = draft if method in JUDGES else None, arguments_of(chain, vocab)
+    rule = "token" if method == "deterministic" else method
     if sdo is not None:
         draft = None if draft is None else draft.to(device)
         accept_len, out = sdo.verify(
@@ -150,19 +153,22 @@ def ask_verify(sdo, device, dtype, vocab, chain, method):
             n, token = oracle.verify_coupled(target[b], given, filter, place, previous)
         else:
             q = None if draft is None else draft[b]
-            n, token = oracle.verify(target[b], q, given, filter, place, previous)
+            n, token = oracle.verify(
+                target[b], q, given, filter, place, previous, judge=JUDGES[rule]
+            )
         emitted.append([*given[:n], token])
     return emitted
 
 
-def ask_accept(sdo, device, vocab, normalized):
+def ask_accept(sdo, device, vocab, normalized, method="token"):
     target, draft, drafted, uniforms = sequence_of(vocab)
     if normalized:
         target, draft = target / vocab, draft / vocab
     if sdo is None:
-        return oracle.accept(target, draft, drafted.tolist(), uniforms.tolist(), normalized)
+        given = target, draft, drafted.tolist(), uniforms.tolist(), normalized
+        return oracle.accept(*given, judge=JUDGES[method])
     *given, uniforms = (t.to(device) for t in (target, draft, drafted, uniforms))
-    result = sdo.accept(*given, uniforms=uniforms, normalized=normalized)
+    result = sdo.accept(*given, uniforms=uniforms, normalized=normalized, method=method)
     return tuple(int(value) for value in result)
 
 

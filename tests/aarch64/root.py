@@ -37,8 +37,8 @@ TESTS_NEED = ("hypothesis", "kernels", "numpy", "pytest")
 TESTS = [
     f"tests/test_{stem}.py"
     for stem in (
-        *("goldens", "accept", "any_input", "boundaries", "coupled", "decoder"),
-        *("decoder_arguments", "errors", "filter", "law", "sample", "verify"),
+        *("goldens", "accept", "any_input", "block", "block_rule", "boundaries", "coupled"),
+        *("decoder", "decoder_arguments", "errors", "filter", "law", "sample", "verify"),
     )
 ]
 

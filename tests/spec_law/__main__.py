@@ -2,7 +2,8 @@
 """python -m spec_law [VERIFIER ...]: searches for the smallest model that shows a bias.
 
 Without arguments it judges the exact rules and all that are known to be biased. `package` is the
-compiled `accept`; `module:name` or `file.py:name` any verifier in Python (README.md).
+compiled `accept`, with --like block its block rule; `module:name` or `file.py:name` any verifier in
+Python (README.md).
 """
 
 import argparse
@@ -37,11 +38,12 @@ NOISE = {
 }
 
 
-def loaded(name):
+def loaded(name, like):
     if name == "package":
         from .compiled import accept_of
 
-        return accept_of(importlib.import_module("spec_decode_ops"))
+        method = "block" if like == "block" else "token"
+        return accept_of(importlib.import_module("spec_decode_ops"), method=method)
     module, _, attribute = name.rpartition(":")
     if module.endswith(".py"):
         spec = importlib.util.spec_from_file_location("verifier", module)
@@ -68,7 +70,7 @@ def main():
     a = parsed()
     jobs = list(known())
     if a.verifiers:
-        jobs = [(name, loaded(name), a.noise, a.like) for name in a.verifiers]
+        jobs = [(name, loaded(name, a.like), a.noise, a.like) for name in a.verifiers]
     limits, found = Limits(*(getattr(a, field) for field in Limits._fields)), 0
     for name, verify, noise, like in jobs:
         if a.numbers and not isinstance(verify, Boxes):
