@@ -43,9 +43,7 @@ PUBLISHED = {
 LARGEST = Wanted("largest logit", "reduce-inl.h", "lane_maxima", "i += 4 * kLanes")
 MASS = Wanted("mass of logits", "mass-inl.h", "mass_of_tokens", "i += 2 * kLanes", exponential=True)
 ROW_MASS = MASS._replace(title="mass of probabilities", exponential=False)
-RESIDUAL = Wanted(
-    "residual of logits", "residual-inl.h", "kept_of_tile", "i += kLanes", 16, True
-)
+RESIDUAL = Wanted("residual of logits", "residual-inl.h", "kept_of_tile", "i += kLanes", 16, True)
 ROW_RESIDUAL = RESIDUAL._replace(title="residual of probabilities", exponential=False)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16
