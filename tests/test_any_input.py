@@ -131,9 +131,7 @@ def test_any_round_is_verified_as_the_oracle_does(sdo, data, round, coupled, val
 def test_any_words_decide_as_the_oracle_does(sdo, data, round, temperature):
     target, draft, tokens = round
     batch, positions = target.shape[:2]
-    words = data.draw(
-        st.lists(inputs.WORD, min_size=batch * positions, max_size=batch * positions)
-    )
+    words = data.draw(st.lists(inputs.WORD, min_size=batch * positions, max_size=batch * positions))
     signed = torch.tensor([inputs.signed(word) for word in words], dtype=torch.int64)
     accept_len, out = sdo._verify_with_words(
         *placed(data.draw, target, draft), tokens, signed.view(batch, positions), temperature

@@ -18,6 +18,7 @@ namespace {
 
 typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
+typedef uint32_t Bits4 __attribute__((vector_size(16)));
 typedef uint64_t Words2 __attribute__((vector_size(16)));
 
 // Declared beside their vector overloads, the float32 ones stay visible.
@@ -80,13 +81,14 @@ HOST_DEVICE F add(F a, F b) { EACH_PART(F, a.part[p] + b.part[p]); }
 HOST_DEVICE F sub(F a, F b) { EACH_PART(F, a.part[p] - b.part[p]); }
 HOST_DEVICE F mul(F a, F b) { EACH_PART(F, a.part[p] * b.part[p]); }
 HOST_DEVICE F div(F a, F b) { EACH_PART(F, a.part[p] / b.part[p]); }
-HOST_DEVICE I add(I a, I b) { EACH_PART(I, a.part[p] + b.part[p]); }
-HOST_DEVICE I sub(I a, I b) { EACH_PART(I, a.part[p] - b.part[p]); }
+// Integers wrap, which only unsigned ones may do.
+HOST_DEVICE I add(I a, I b) { EACH_PART(I, (Ints4)((Bits4)a.part[p] + (Bits4)b.part[p])); }
+HOST_DEVICE I sub(I a, I b) { EACH_PART(I, (Ints4)((Bits4)a.part[p] - (Bits4)b.part[p])); }
 HOST_DEVICE F fill(F, float constant) { return set1(constant); }
-HOST_DEVICE F shift_to_exponent(F a) { EACH_PART(F, (Floats4)((Ints4)a.part[p] << 23)); }
+HOST_DEVICE F shift_to_exponent(F a) { EACH_PART(F, (Floats4)((Bits4)a.part[p] << 23)); }
 HOST_DEVICE I bits_above(F a, float base) {
-  const int32_t bits = int32_t(float_bits(base));
-  EACH_PART(I, (Ints4)a.part[p] - Ints4{bits, bits, bits, bits});
+  const uint32_t bits = float_bits(base);
+  EACH_PART(I, (Ints4)((Bits4)a.part[p] - Bits4{bits, bits, bits, bits}));
 }
 
 // The larger of the two; b where a is NaN.

@@ -17,8 +17,12 @@ ROOT = native_library.ROOT
 FOLDER = ROOT / ".build" / "aarch64"
 CROSS_COMPILER = "aarch64-linux-gnu-g++"
 EMULATOR = "qemu-aarch64-static"
-SOURCES = [*sorted(ROOT.glob("csrc/cpu/*.cpp")), HERE / "main.cpp"]
-HEADERS = [*native_library.KERNEL_HEADERS, HERE / "rows.h", ROOT / "tests" / "bits" / "inputs.h"]
+SOURCES = sorted(ROOT.glob("csrc/cpu/*.cpp"))
+MAIN = HERE / "main.cpp"
+OF_TESTS = sorted(
+    path for name in ("aarch64", "bits", "redzones") for path in HERE.parent.glob(f"{name}/*.h")
+)
+HEADERS = [*native_library.KERNEL_HEADERS, *OF_TESTS]
 FLAGS = [*native_library.FLAGS, f"-I{ROOT / 'csrc'}", f"-I{ROOT / 'tests'}"]
 
 
@@ -30,13 +34,14 @@ def compile_source(compiler, flags, source):
     return backends.make(FOLDER / name, *compiler, *FLAGS, *flags, "-c", source)
 
 
-def build(compiler, *flags):
-    """A program of the kernels; its name says what it was made of."""
+def build(compiler, *flags, main=MAIN, link=("-static",), sources=SOURCES):
+    """A program of the kernels and this main; its name says what it was made of."""
     backends.need(compiler[0])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: compile_source(compiler, flags, source), SOURCES))
+        sources = [*sources, main]
+        objects = list(pool.map(lambda source: compile_source(compiler, flags, source), sources))
     name = hashlib.sha256("\0".join(map(str, objects)).encode()).hexdigest()[:12]
-    return backends.make(FOLDER / f"kernels-{name}", *compiler, "-static", *objects)
+    return backends.make(FOLDER / f"kernels-{name}", *compiler, *link, *objects)
 
 
 def on_this_machine(*flags):

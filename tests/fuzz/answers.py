@@ -2,8 +2,9 @@
 """What the public functions have to return for any arguments of fuzz.inputs, by the oracle."""
 
 import torch
-from fuzz.inputs import PARAMETERS, meant
 from oracle import oracle
+
+from fuzz.inputs import PARAMETERS, meant
 
 _FIELDS = {"repetition_penalty": "penalty"}
 

@@ -3,8 +3,9 @@
 dtype, shape, stride, device or value that no call may have."""
 
 import torch
-from fuzz.inputs import INF, NAN
 from hypothesis import strategies as st
+
+from fuzz.inputs import INF, NAN
 
 BATCH, DRAFTS, VOCAB = 3, 2, 5
 
