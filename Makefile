@@ -7,6 +7,7 @@
 #   TORCH_INDEX=url   the package index to take torch from          (pip's own)
 #   DEMO_ARGS=...     e.g. "--temperature 0.8 --top-p 0.95 --seed 7"
 #   SPEC_DECODE_OPS_CUDA=0|1  build for CUDA never, or always; else where nvcc and a CUDA torch are
+#   FUZZ_EXAMPLES=N   how many inputs `make fuzz` tries (20000)
 #   TEST_ARGS=...     passed to pytest, e.g. "-k verify"
 #   LAW_ARGS=...      what to judge, see tests/spec_law/README.md
 #   BENCH_ARGS=...    e.g. "--vocab 151936 --threads 2"
@@ -15,6 +16,8 @@ PYTHON ?= python3
 VENV ?= .venv
 TORCH ?= torch>=2.10
 TORCH_INDEX ?=
+FUZZ_EXAMPLES ?= 20000
+FUZZ_TESTS := tests/test_any_input.py tests/test_redzones.py
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install
@@ -24,14 +27,22 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: demo test test-long stats test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report \
-  gpu-check bench board law lint lint-python lint-cpp layering format clean
+.PHONY: check demo test test-long fuzz stats test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report \
+  gpu-check bench board law lint lint-python lint-cpp types layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
 	$(BIN)/pytest -m "not cuda and not aarch64 and not stats and not long" $(TEST_ARGS)
+
+# Everything that must hold of a change: format, lint, types, layering, tests.
+check: lint test
+
+# More inputs than `make test` tries: FUZZ_EXAMPLES=1000000, and FUZZ_SEED=7 for others than those
+# of every run.
+fuzz: kernel $(DONE)/tests
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) FUZZ_SEED=$(FUZZ_SEED) $(BIN)/pytest $(FUZZ_TESTS) $(TEST_ARGS)
 
 # The published figures of verification at full size, as a table, and what else takes minutes.
 stats: kernel $(DONE)/tests
@@ -89,7 +100,7 @@ law: $(DONE)/package
 board: kernel $(DONE)/tests
 	$(BIN)/python benchmarks/board.py $(BENCH_ARGS)
 
-lint: lint-python lint-cpp layering
+lint: lint-python lint-cpp types layering
 
 lint-python: $(DONE)/lint
 	$(BIN)/ruff check .
@@ -97,6 +108,10 @@ lint-python: $(DONE)/lint
 
 lint-cpp: $(DONE)/lint
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
+
+# What the annotations of the package say of each other.
+types: $(DONE)/lint
+	$(BIN)/mypy
 
 # A folder is what a file may know.
 layering:

@@ -22,7 +22,7 @@ SANITIZE = ["-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-r
 FLAGS = ["-O0", "-g1", *SANITIZE]
 
 CASES = int(os.environ.get("FUZZ_EXAMPLES", 2000))
-FIRST = int(os.environ.get("FUZZ_SEED", 0)) << 32
+FIRST = int(os.environ.get("FUZZ_SEED") or 0) << 32
 A_FEW = 60
 
 

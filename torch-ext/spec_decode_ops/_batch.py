@@ -25,7 +25,7 @@ class Batch:
         self.prompts = [row[pad:].tolist() for row, pad in zip(input_ids, padding)]
         self.texts = [list(prompt) for prompt in self.prompts]
         self.left = [max_length - input_ids.shape[1]] * len(padding)
-        self.finish_reason = None
+        self.finish_reason: Optional[str] = None
 
     def unfinished(self) -> bool:
         return any(self.left)

@@ -60,7 +60,8 @@ class AdaptiveLength:
         self._drafted = _Line()  # seconds of others, by the number of tokens they read
         self._rounds_without = 0
         self._probe_after = PROBE_AFTER
-        self._watched = {}  # by row: a draft that was not used, and how much of it came true
+        # By row: a draft that was not used, and how much of it came true.
+        self._watched: dict[int, tuple[list, int]] = {}
         self._first_call = 0.0  # its seconds: it reads the prompt
 
     def plan(self, limit: int) -> Plan:

@@ -131,7 +131,7 @@ class Ends:
         for i, token in enumerate(tokens):
             if token in self.eos:
                 return End(i + 1, "eos")
-            if self.others:
+            if row is not None:
                 text = row[:, : row.shape[1] - len(tokens) + i + 1]
                 if any(bool(torch.as_tensor(each(text, None)).all()) for each in self.others):
                     return End(i + 1, "stop")

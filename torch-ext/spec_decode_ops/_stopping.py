@@ -12,7 +12,7 @@ from . import _callbacks
 class End(NamedTuple):
     """The text ends after `count` of the tokens looked at, for a reason."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple has a method of this name
     reason: str
 
 

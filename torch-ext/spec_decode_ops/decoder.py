@@ -10,7 +10,7 @@ of plain decoding, under the token rule the same distribution.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
 
 import torch
 
@@ -40,7 +40,7 @@ class _Call:
     max_new: int
     seed: int
     stats: DecodeStats
-    length: object  # _draft_length's
+    length: Union[FixedLength, AdaptiveLength]
     new: list = field(default_factory=list)  # the text without the prompt
     token_rule_offset: int = 0
 
@@ -150,7 +150,7 @@ class SpeculativeDecoder:
         for name, value in filters.items():
             if isinstance(value, torch.Tensor):
                 raise TypeError(f"{_NAME}: {name} is a tensor, wanted a number: there is one row")
-        _arguments.filters(_NAME, *filters.values(), None)
+        _arguments.filters(_NAME, **filters, prev_tokens=None)
 
         self.draft_step = draft_step
         self.target_step = target_step
@@ -200,12 +200,14 @@ class SpeculativeDecoder:
 
     def _rounds(self, call: _Call) -> Iterator[Committed]:
         while call.stats.finish_reason is None:
+            read = len(call.prefix) - 1
             try:
-                committed = self._round(call)
-            except BaseException:
-                self._roll_back(len(call.prefix) - 1)
+                yield self._round(call)
+            except GeneratorExit:  # the stream is left, after a round that was handed over
                 raise
-            yield committed
+            except BaseException:
+                self._roll_back(read)
+                raise
 
     def _round(self, call: _Call) -> Committed:
         start = time.perf_counter()

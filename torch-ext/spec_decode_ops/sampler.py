@@ -45,7 +45,7 @@ class Sampler:
             "min_p": min_p,
             "repetition_penalty": repetition_penalty,
         }
-        _arguments.filters(_NAME, *self.filters.values(), None)
+        _arguments.filters(_NAME, **self.filters, prev_tokens=None)
         _arguments.noise(_NAME, seed, offset)
         self.seed = seed
         self.offset = offset

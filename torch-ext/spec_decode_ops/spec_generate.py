@@ -141,11 +141,11 @@ class _Loop:
         accepted, emitted = self._verify(rows, drafts)
         verified = time.perf_counter()
 
-        asked = max(map(len, proposal.tokens))
-        self.length.add_times(asked, width, drafted - start, verified - drafted)
+        longest = max(map(len, proposal.tokens))
+        self.length.add_times(longest, width, drafted - start, verified - drafted)
         self.stats.add_target_call(start, drafted, read, verified)
         going_on = [b for b, left in enumerate(batch.left) if left]
-        added = [[] for _ in begins]
+        added: list[list[int]] = [[] for _ in begins]
         for b in going_on:
             n = len(drafts.tokens[b])
             self.length.add_acceptance(n, accepted[b])
