@@ -31,5 +31,5 @@ def run(sdo, code, *, threads=1, timeout=120):
         text=True,
         timeout=timeout,
     )
-    assert (result.returncode, result.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, ""), result.stderr[-2000:]
     return result.stdout

@@ -102,7 +102,7 @@ def everything():
     sdo.Sampler(0.7)(logits)
     sdo.reference.filter_logits(logits, 0.8, top_p=0.9)
     def target_step(prefix, proposed):
-        return logits[: len(proposed) + 1]
+        return logits[: len(proposed) + 1].softmax(-1)
     decoder = sdo.SpeculativeDecoder(sdo.PromptLookup(), target_step, k=3, greedy=False)
     decoder.generate([1, 2, 1], 9)
 
