@@ -19,17 +19,22 @@ torch.set_num_threads({threads})
 """
 
 
-def run(sdo, code, *, threads=1, timeout=120):
-    """What the code prints. It has to end by itself, in time, with nothing to complain of."""
+def finished(sdo, code, *, threads=1, timeout=120):
+    """What became of it. It has to end by itself, in time."""
     folder = str(Path(sdo.__file__).parent)
     prelude = PRELUDE.format(file=sdo.__file__, folder=folder, threads=threads)
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
-    result = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", prelude + code],
         env=environment,
         capture_output=True,
         text=True,
         timeout=timeout,
     )
+
+
+def run(sdo, code, **options):
+    """What the code prints. It has to end well, with nothing to complain of."""
+    result = finished(sdo, code, **options)
     assert (result.returncode, result.stderr) == (0, ""), result.stderr[-2000:]
     return result.stdout
