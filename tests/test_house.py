@@ -32,6 +32,8 @@ CODE = [
     *files_in(*FOLDERS, suffixes={*CPP_SUFFIXES, ".py"}),
     *(ROOT / file for file in ("setup.py", "Makefile", ".ci/run", "flake.nix")),
     *(ROOT / file for file in ("build.toml", "pyproject.toml", ".clang-format")),
+    ROOT / ".pre-commit-config.yaml",
+    *sorted(ROOT.glob("*/requirements*.txt")),
 ]
 MODULES = files_in("torch-ext/spec_decode_ops", suffixes={".py"})
 
@@ -122,6 +124,13 @@ def test_all_is_literal():
     ]
     assert len(assigned) == 1
     assert all(isinstance(public, str) for public in ast.literal_eval(assigned[0]))
+
+
+def test_the_tools_of_lint_are_pinned():
+    lines = (ROOT / "tests" / "requirements-lint.txt").read_text().splitlines()
+    tools = [line for line in lines if not line.startswith("#")]
+    assert {tool.partition("==")[0] for tool in tools} == {"clang-format", "mypy", "ruff"}
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+", tool) for tool in tools)
 
 
 def code_where(wrong):

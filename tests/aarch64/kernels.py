@@ -49,10 +49,10 @@ def on_this_machine(*flags):
     return [build(native_library.compiler(), *flags)]
 
 
-def on_aarch64(*flags):
+def on_aarch64(*flags, main=MAIN):
     """The command that runs the kernels as aarch64 does."""
     backends.need(EMULATOR)
-    return [EMULATOR, build([CROSS_COMPILER], *flags)]
+    return [EMULATOR, build([CROSS_COMPILER], *flags, main=main)]
 
 
 def run(command, target, *arguments):
