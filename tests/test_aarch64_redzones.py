@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The neon target touches nothing but what it was given either: the cases of test_redzones.py, in the
-same fenced memory, without sanitizers, under the emulator."""
+"""The neon target touches nothing but what it was given either: the cases of test_redzones.py, in
+the same fenced memory, without sanitizers, under the emulator."""
 
 import pytest
 from aarch64 import kernels
