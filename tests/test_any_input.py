@@ -54,7 +54,7 @@ def test_any_row_is_filtered_and_drawn_as_the_oracle_does(sdo, data, batch, voca
     arguments = data.draw(inputs.filters(batch, vocab))
     noise = data.draw(inputs.noise(batch))
     given_logits = inputs.laid_out(logits, data.draw(inputs.LAYOUT))
-    one_row = batch == 1 and data.draw(st.booleans())
+    one_row = batch == 1 and data.draw(inputs.BOOLEAN)
     if one_row:
         given_logits = given_logits[0]
     before = given_logits.detach().clone()
@@ -76,14 +76,15 @@ def test_any_row_is_filtered_and_drawn_as_the_oracle_does(sdo, data, batch, voca
     assert torch.equal(before.view(integers), after.view(integers))
 
 
+@inputs.made_once
 @st.composite
 def rounds(draw, table):
     """Target, draft or None, and draft tokens of a batch: [B, k + 1, V], [B, k, V'], [B, k]."""
-    batch, k, vocab = draw(st.integers(0, 3)), draw(st.integers(0, 3)), draw(inputs.VOCAB)
+    batch, k, vocab = draw(inputs.OF_4), draw(inputs.OF_4), draw(inputs.VOCAB)
     if vocab > 100:
         batch, k = min(batch, 1), min(k, 2)
     target = draw(inputs.rows(table, (batch, k + 1), vocab))
-    kind, draft = draw(st.integers(0, 3)), None
+    kind, draft = draw(inputs.OF_4), None
     if kind == 1:
         draft = draw(inputs.rows(table, (batch, k), draw(inputs.VOCAB)))
     elif kind == 2:
@@ -131,7 +132,7 @@ def test_any_round_is_verified_as_the_oracle_does(sdo, data, round, coupled, val
 def test_any_words_decide_as_the_oracle_does(sdo, data, round, temperature):
     target, draft, tokens = round
     batch, positions = target.shape[:2]
-    words = data.draw(st.lists(inputs.WORD, min_size=batch * positions, max_size=batch * positions))
+    words = data.draw(inputs.words(batch * positions))
     signed = torch.tensor([inputs.signed(word) for word in words], dtype=torch.int64)
     accept_len, out = sdo._verify_with_words(
         *placed(data.draw, target, draft), tokens, signed.view(batch, positions), temperature
@@ -142,9 +143,6 @@ def test_any_words_decide_as_the_oracle_does(sdo, data, round, temperature):
         n, token = oracle.verify(target[b], rows, ids, oracle.Filter(temperature), words=own)
         expected = [*ids[:n], token, *[-1] * (len(ids) - n)]
         assert (accept_len[b].item(), out[b].tolist()) == (n, expected)
-
-
-UNIFORM = st.one_of(st.floats(0, 1, exclude_max=True), st.sampled_from([0.0, 1 - 2.0**-53, 0.5]))
 
 
 @share(20)
@@ -158,7 +156,7 @@ def test_any_sequence_is_accepted_as_the_oracle_does(sdo, data, round, normalize
     target, draft, tokens = round
     batch, positions = target.shape[:2]
     count = batch * positions
-    uniforms = data.draw(st.lists(UNIFORM, min_size=count, max_size=count))
+    uniforms = [(word >> 11) * 2.0**-53 for word in data.draw(inputs.words(count))]
     uniforms = torch.tensor(uniforms, dtype=torch.float64).view(batch, positions)
     valid = answers.is_valid(*round, probabilities=True)
     given_target, given_draft = placed(data.draw, target, draft)

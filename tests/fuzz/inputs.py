@@ -3,8 +3,10 @@
 and parameters as one number or as one a row.
 
 A row is drawn as bytes, each the number of a value in a table, or four of them a float's bits: that
-is quick, and shrinks.
+is quick, and shrinks. Strategies are made once, which takes longer than to draw from them.
 """
+
+from functools import lru_cache
 
 import cases
 import numpy as np
@@ -27,24 +29,47 @@ def _table(*parts):
     return values[:256]
 
 
-LOGITS = _table(np.arange(-16, 17) / 4, SPECIAL, 3 * _random.standard_normal(256))
-PROBABILITIES = _table(
-    np.arange(17) / 16,
-    [-1.0, -0.0, TINY, 9 * TINY, 2.0**-126, 1e-30, 1e-9, 1 - 2.0**-24, 1 + 2.0**-23, 3.0, MAX],
-    [INF, NAN, -INF, 2.0**-20, 2.0**-43, 2.0**-44],
-    _random.random(128) ** 4,
-    [0.0] * 256,
-)
+LOGITS, PROBABILITIES = "logits", "probabilities"
+TABLES = {
+    LOGITS: _table(np.arange(-16, 17) / 4, SPECIAL, 3 * _random.standard_normal(256)),
+    PROBABILITIES: _table(
+        np.arange(17) / 16,
+        [-1.0, -0.0, TINY, 9 * TINY, 2.0**-126, 1e-30, 1e-9, 1 - 2.0**-24, 1 + 2.0**-23, 3.0, MAX],
+        [INF, NAN, -INF, 2.0**-20, 2.0**-43, 2.0**-44],
+        _random.random(128) ** 4,
+        [0.0] * 256,
+    ),
+}
+
+made_once = lru_cache(None)
+BOOLEAN = st.booleans()
+OF_4, OF_8, BYTE = st.integers(0, 3), st.integers(0, 7), st.integers(0, 255)
 
 
+@made_once
+def listed(strategy, count):
+    """Lists of this length."""
+    return st.lists(strategy, min_size=count, max_size=count)
+
+
+@made_once
+def octets(count):
+    return st.binary(min_size=count, max_size=count)
+
+
+@made_once
 @st.composite
 def values(draw, table, count):
     """float32 [count]: values of the table, at times any bits at all."""
-    if draw(st.integers(0, 7)) == 7:
-        return np.frombuffer(draw(st.binary(min_size=4 * count, max_size=4 * count)), np.float32)
-    return table[np.frombuffer(draw(st.binary(min_size=count, max_size=count)), np.uint8)]
+    if draw(OF_8) == 7:
+        return np.frombuffer(draw(octets(4 * count)), np.float32)
+    return TABLES[table][np.frombuffer(draw(octets(count)), np.uint8)]
 
 
+DTYPE = st.sampled_from(cases.DTYPES)
+
+
+@made_once
 @st.composite
 def rows(draw, table, leading, vocab):
     """A tensor [*leading, vocab] of any of the three dtypes. Long rows repeat a few values."""
@@ -52,10 +77,10 @@ def rows(draw, table, leading, vocab):
     width = min(vocab, 24)
     drawn = draw(values(table, count * width)).reshape(count, width)
     if vocab > width:
-        places = np.random.default_rng(draw(st.integers(0, 255))).integers(0, width, (count, vocab))
+        places = np.random.default_rng(draw(BYTE)).integers(0, width, (count, vocab))
         drawn = np.take_along_axis(drawn, places, 1)
     x = torch.tensor(drawn.copy()).view(*leading, vocab)
-    return x.to(draw(st.sampled_from(cases.DTYPES)))
+    return x.to(draw(DTYPE))
 
 
 VOCAB = st.one_of(
@@ -110,25 +135,31 @@ def laid_out(x, layout):
 FAR = [-(2**63), -(2**31) - 1, 2**31, 2**32 + 1, 2**62, 2**63 - 1]
 
 
-def tokens(vocab):
-    """Ids that are mostly of the vocabulary."""
-    return st.one_of(
-        st.integers(0, vocab - 1), st.integers(-2, vocab + 1), st.sampled_from([-1, *FAR])
-    )
-
-
+@made_once
 @st.composite
 def token_tensor(draw, shape, vocab):
-    """int64 of this shape, of any strides."""
-    count = int(np.prod(shape, dtype=int))
-    ids = draw(st.lists(tokens(vocab), min_size=count, max_size=count))
+    """int64 of this shape, of any strides: mostly ids of the vocabulary, and those beside it."""
+    drawn = draw(octets(int(np.prod(shape, dtype=int)) + 1))
+    far = 256 - len(FAR)
+    ids = [FAR[byte - far] if byte >= far else byte % (vocab + 4) - 2 for byte in drawn[1:]]
     memory = torch.tensor(ids, dtype=torch.int64).view(shape)
-    if draw(st.booleans()):
+    if drawn[0] % 2:
         memory = torch.stack([memory, torch.full(shape, 2**40)], -1)[..., 0]
     return memory
 
 
-WORD = st.one_of(st.sampled_from([0, 1, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
+@made_once
+@st.composite
+def words(draw, count):
+    """`count` words of 64 bits."""
+    drawn = draw(octets(9 * count))
+    ends = [0, 1, 2**63, 2**64 - 1]
+    return [
+        ends[drawn[i] % 4] if drawn[i] < 64 else int.from_bytes(drawn[i + 1 : i + 9], "big")
+        for i in range(0, 9 * count, 9)
+    ]
+
+
 SEED = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 2**64, -(2**70), 2**63]))
 OFFSET = st.one_of(st.integers(0, 99), st.sampled_from([2**32 - 1, 2**32, 2**60 - 1]))
 
@@ -163,46 +194,56 @@ PARAMETERS = {
     "min_p": (SHARE, [torch.float32, torch.float64], [NAN, INF, -INF]),
     "repetition_penalty": (PENALTY, [torch.float32], [NAN, INF, 0.0, -1.0]),
 }
+ENTRIES = {
+    name: st.one_of(strategy, strategy, st.sampled_from(without_meaning))
+    for name, (strategy, _, without_meaning) in PARAMETERS.items()
+}
 
 
+@made_once
 @st.composite
 def parameter(draw, name, batch):
     """A number, or a tensor with one or one a row."""
-    strategy, dtypes, without_meaning = PARAMETERS[name]
-    kind = draw(st.integers(0, 3))
+    strategy, dtypes, _ = PARAMETERS[name]
+    kind = draw(OF_4)
     if kind < 2:
         return draw(strategy)
     count = 1 if kind == 2 else batch
-    entry = st.one_of(strategy, strategy, st.sampled_from(without_meaning))
-    entries = draw(st.lists(entry, min_size=count, max_size=count))
-    tensor = torch.tensor(entries, dtype=draw(st.sampled_from(dtypes)))
-    if draw(st.booleans()):
+    entries = draw(listed(ENTRIES[name], count))
+    tensor = torch.tensor(entries, dtype=dtypes[draw(BYTE) % len(dtypes)])
+    if draw(BOOLEAN):
         tensor = tensor.repeat_interleave(3)[::3]
     return tensor
 
 
+@made_once
 @st.composite
 def filters(draw, batch, vocab):
     """Keyword arguments of an op."""
-    names = draw(st.lists(st.sampled_from(sorted(PARAMETERS)), unique=True))
-    arguments = {name: draw(parameter(name, batch)) for name in names}
-    if draw(st.booleans()):
-        length = draw(st.integers(0, 6))
-        shape = (length,) if draw(st.booleans()) else (batch, length)
+    given = draw(BYTE)
+    arguments = {
+        name: draw(parameter(name, batch))
+        for bit, name in enumerate(sorted(PARAMETERS))
+        if given >> bit & 1
+    }
+    if draw(BOOLEAN):
+        length = draw(OF_8)
+        shape = (length,) if draw(BOOLEAN) else (batch, length)
         arguments["prev_tokens"] = draw(token_tensor(shape, vocab))
     return arguments
 
 
+@made_once
 @st.composite
 def noise(draw, batch):
     """seed and offset, each a number or a tensor."""
-    arguments = {"seed": draw(SEED), "offset": draw(OFFSET)}
-    for name, strategy in (("seed", SEED), ("offset", OFFSET)):
-        kind = draw(st.integers(0, 3))
-        if kind >= 2:
-            count = 1 if kind == 2 else batch
-            entries = draw(st.lists(strategy, min_size=count, max_size=count))
-            arguments[name] = torch.tensor([signed(entry) for entry in entries], dtype=torch.int64)
+    arguments, kinds = {}, draw(BYTE)
+    for name, strategy, kind in (("seed", SEED, kinds % 4), ("offset", OFFSET, kinds // 4 % 4)):
+        if kind < 2:
+            arguments[name] = draw(strategy)
+        else:
+            entries = [signed(word) for word in draw(words(1 if kind == 2 else batch))]
+            arguments[name] = torch.tensor(entries, dtype=torch.int64)
     return arguments
 
 

@@ -91,20 +91,25 @@ CALLS = [
 ]
 
 
+ANY_CALL = st.sampled_from(CALLS)
+OTHER = {op: st.sampled_from([call for call in CALLS if call[0] == op]) for op in GOOD}
+BOOLEAN = st.booleans()
+
+
 @st.composite
 def calls(draw):
     """(op, keyword arguments, the names that its error may name)."""
-    op, name, value = draw(st.sampled_from(CALLS))
+    op, name, value = draw(ANY_CALL)
     arguments = GOOD[op]()
     arguments[name] = value
     names = [name]
-    if draw(st.booleans()):
-        others = [(other, bad) for its_op, other, bad in CALLS if its_op == op and other != name]
-        other, bad = draw(st.sampled_from(others))
-        arguments[other] = bad
-        names.append(other)
+    if draw(BOOLEAN):
+        _, other, bad = draw(OTHER[op])
+        if other != name:
+            arguments[other] = bad
+            names.append(other)
     # Where two shapes do not fit each other, either may be the wrong one.
     names += [each for each, right in arguments.items() if isinstance(right, torch.Tensor)]
-    if op in ("sample", "verify") and draw(st.booleans()):
+    if op in ("sample", "verify") and draw(BOOLEAN):
         arguments["seed"] = None if "seed" not in names else arguments["seed"]
     return op, arguments, names
