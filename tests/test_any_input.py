@@ -12,7 +12,7 @@ import cases
 import pytest
 import torch
 from fuzz import answers, inputs, refusals
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from oracle import oracle
 
@@ -47,8 +47,11 @@ def outcome(call, valid, validate):
     return None
 
 
+ROWS = {"data": st.data(), "batch": inputs.OF_4, "vocab": inputs.VOCAB, "validate": inputs.BOOLEAN}
+
+
 @share(30)
-@given(data=st.data(), batch=st.integers(0, 3), vocab=inputs.VOCAB, validate=st.booleans())
+@given(**ROWS)
 def test_any_row_is_filtered_and_drawn_as_the_oracle_does(sdo, data, batch, vocab, validate):
     logits = data.draw(inputs.rows(inputs.LOGITS, (batch,), vocab))
     arguments = data.draw(inputs.filters(batch, vocab))
@@ -100,8 +103,11 @@ def placed(draw, target, draft):
     return target, None if draft is None else inputs.laid_out(draft, draw(inputs.LAYOUT))
 
 
+ROUNDS = {"data": st.data(), "round": rounds(inputs.LOGITS), "validate": inputs.BOOLEAN}
+
+
 @share(25)
-@given(data=st.data(), round=rounds(inputs.LOGITS), coupled=st.booleans(), validate=st.booleans())
+@given(**ROUNDS, coupled=inputs.BOOLEAN)
 def test_any_round_is_verified_as_the_oracle_does(sdo, data, round, coupled, validate):
     target, draft, tokens = round
     batch = len(target)
@@ -145,13 +151,11 @@ def test_any_words_decide_as_the_oracle_does(sdo, data, round, temperature):
         assert (accept_len[b].item(), out[b].tolist()) == (n, expected)
 
 
+SEQUENCES = {**ROUNDS, "round": rounds(inputs.PROBABILITIES), "normalized": inputs.BOOLEAN}
+
+
 @share(20)
-@given(
-    data=st.data(),
-    round=rounds(inputs.PROBABILITIES),
-    normalized=st.booleans(),
-    validate=st.booleans(),
-)
+@given(**SEQUENCES)
 def test_any_sequence_is_accepted_as_the_oracle_does(sdo, data, round, normalized, validate):
     target, draft, tokens = round
     batch, positions = target.shape[:2]
@@ -185,7 +189,7 @@ def test_any_sequence_is_accepted_as_the_oracle_does(sdo, data, round, normalize
 
 
 @share(8)
-@given(data=st.data(), round=rounds(inputs.LOGITS), validate=st.booleans())
+@given(**ROUNDS)
 def test_any_greedy_round_is_verified_as_the_oracle_does(sdo, data, round, validate):
     target, _, tokens = round
     given_target, _ = placed(data.draw, target, None)
@@ -213,3 +217,84 @@ def test_any_bad_argument_is_refused_by_name_and_nothing_is_drawn(sdo, refused):
     if not isinstance(error.value, NotImplementedError):  # torch's own, where no kernel is
         assert text.startswith(f"{op}: ") and "wanted" in text or "is 0 in float32" in text
         assert any(name in text for name in [*names, "a tensor is on"])
+
+
+# ---- Small flaws, each of which has to be found ----
+
+
+class Flawed:
+    """The package with a flaw in one of its functions."""
+
+    def __init__(self, sdo, name, flaw):
+        self._right = sdo
+        right = getattr(sdo, name)
+        setattr(self, name, lambda *rows, **named: flaw(right, rows, named))
+
+    def __getattr__(self, name):
+        return getattr(self._right, name)
+
+
+def loses_the_sign_of_zero(right, rows, named):
+    return right(*rows, **named) + 0.0
+
+
+def knows_32_bits_of_an_offset(right, rows, named):
+    return right(*rows, **{**named, "offset": named["offset"] % 2**32})
+
+
+def keeps_nan_for_zero(right, rows, named):
+    return right(rows[0].detach().nan_to_num(0.0, torch.inf, -torch.inf), *rows[1:], **named)
+
+
+def forgets_a_narrow_drafts_end(right, rows, named):
+    target, draft, tokens = rows
+    if draft is not None and draft.shape[-1] < target.shape[-1]:
+        draft = torch.nn.functional.pad(draft, (0, target.shape[-1] - draft.shape[-1]))
+    return right(target, draft, tokens, **named)
+
+
+def takes_every_row_for_normalised(right, rows, named):
+    return right(*rows, **{**named, "normalized": True})
+
+
+FLAWS = [
+    (test_any_row_is_filtered_and_drawn_as_the_oracle_does, ROWS, "filter_logits", flaw)
+    for flaw in (loses_the_sign_of_zero, keeps_nan_for_zero)
+]
+FLAWS += [
+    (test_any_row_is_filtered_and_drawn_as_the_oracle_does, ROWS, "sample", flaw)
+    for flaw in (knows_32_bits_of_an_offset, keeps_nan_for_zero)
+]
+FLAWS += [
+    (
+        test_any_round_is_verified_as_the_oracle_does,
+        {**ROUNDS, "coupled": st.just(False)},
+        "verify",
+        forgets_a_narrow_drafts_end,
+    ),
+    (
+        test_any_sequence_is_accepted_as_the_oracle_does,
+        SEQUENCES,
+        "accept",
+        takes_every_row_for_normalised,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "test, strategies, name, flaw",
+    FLAWS,
+    ids=[f"{name}-{flaw.__name__}" for _, _, name, flaw in FLAWS],
+)
+def test_a_small_flaw_is_found(sdo, test, strategies, name, flaw):
+    a_run = settings(
+        derandomize=True,
+        deadline=None,
+        database=None,
+        max_examples=600,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    again = a_run(given(**strategies)(test.hypothesis.inner_test))
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        again(Flawed(sdo, name, flaw))

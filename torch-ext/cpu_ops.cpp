@@ -45,8 +45,9 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
 
 }  // namespace
 
-std::string cpu_target(std::string name) {
-  if (!name.empty()) force_target(name);
+std::string cpu_target(Text name) {
+  const std::string wanted = name;
+  if (!wanted.empty()) force_target(wanted);
   return target().name;
 }
 

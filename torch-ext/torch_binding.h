@@ -21,18 +21,33 @@
 #define NOISE \
   NoiseArgs { seed, offset, seed_tensor, offset_tensor }
 
-#define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, std::string algorithm
-#define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, std::string algorithm
+#define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, Text algorithm
+#define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, Text algorithm
 #define VERIFY_ARGUMENTS                                                                 \
   Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
-      NOISE_ARGUMENTS, int64_t rule, MaybeTensor words, std::string algorithm
-#define LOGPROBS_ARGUMENTS Tensor logits, Tensor tokens, FILTER_ARGUMENTS, std::string algorithm
+      NOISE_ARGUMENTS, int64_t rule, MaybeTensor words, Text algorithm
+#define LOGPROBS_ARGUMENTS Tensor logits, Tensor tokens, FILTER_ARGUMENTS, Text algorithm
 #define VERIFY_GREEDY_ARGUMENTS Tensor target_probs, Tensor draft_tokens
 #define ACCEPT_ARGUMENTS                                                              \
   Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, Tensor uniforms, \
       bool normalized, int64_t rule
 
 namespace spec_decode_ops {
+
+// A str argument of a schema. Whoever reads it, once, has deleted it: torch's own conversion to
+// std::string leaks one at each call.
+struct Text {
+  StringHandle handle;
+  operator std::string() const {
+    size_t length = 0;
+    const char* data = nullptr;
+    TORCH_ERROR_CODE_CHECK(torch_string_length(handle, &length));
+    TORCH_ERROR_CODE_CHECK(torch_string_c_str(handle, &data));
+    std::string text(data, length);
+    TORCH_ERROR_CODE_CHECK(torch_delete_string(handle));
+    return text;
+  }
+};
 
 using TwoTensors = std::tuple<Tensor, Tensor>;
 using TwoNumbers = std::tuple<int64_t, int64_t>;
@@ -54,7 +69,7 @@ TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS);
 TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS);
 
 // The name of the CPU target that runs; another one from here on, if `name` is not empty.
-std::string cpu_target(std::string name);
+std::string cpu_target(Text name);
 
 // The checks of an op's arguments alone, of which nothing depends on the device.
 void check_sample(SAMPLE_ARGUMENTS);
