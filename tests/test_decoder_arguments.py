@@ -69,10 +69,11 @@ def calls_of_verify(sdo, monkeypatch, **options):
     return calls
 
 
-def test_the_token_rule_uses_every_offset_once(sdo, monkeypatch):
+@pytest.mark.parametrize("rule", ["token", "block"])
+def test_the_token_and_block_rules_use_every_offset_once(sdo, monkeypatch, rule):
     soft = soft_draft(OTHER, 1)
-    calls = calls_of_verify(sdo, monkeypatch, draft=soft, method="token")
-    assert {method for method, *_ in calls} == {"token"}
+    calls = calls_of_verify(sdo, monkeypatch, draft=soft, method=rule)
+    assert {(method, rows) for method, _, k, rows in calls if k} == {(rule, True)}
     used = [offset + i for _, offset, k, _ in calls for i in range(k + 1)]
     assert used == list(range(len(used)))
 
@@ -85,6 +86,27 @@ def test_soft_drafts_get_the_token_rule_and_others_the_coupled_one(sdo, monkeypa
     assert {(method, rows) for method, _, _, rows in hard} == {("coupled", False)}
     assert [offset for _, offset, _, _ in hard] == sorted({offset for _, offset, _, _ in hard})
     assert hard[0][1] == len(PROMPT)
+
+
+@pytest.mark.parametrize("rule", [None, "token", "block"])
+def test_probabilities_are_verified_by_the_rule_asked_for(sdo, monkeypatch, rule):
+    module = sys.modules[sdo.SpeculativeDecoder.__module__]
+    asked, accept = set(), module.accept
+
+    def spy(*rows, method):
+        asked.add(method)
+        return accept(*rows, method=method)
+
+    monkeypatch.setattr(module, "accept", spy)
+    logits = soft_draft(OTHER, 1)
+
+    def draft_step(prefix, k):
+        tokens, rows = logits(prefix, k)
+        return tokens, rows.softmax(-1)
+
+    decoder = sampler(sdo, draft=draft_step, inputs="probs", method=rule)
+    assert len(decoder.generate(PROMPT, 15)) == len(PROMPT) + 15
+    assert asked == {rule or "token"}
 
 
 # ---- Refusals ----
