@@ -39,9 +39,10 @@ INSTRUCTIONS = {
     "mass": 40.0,
     "bins": 75.0,
     "write": 62.0,
+    "pair": 62.0,  # of both rows
 }
 TO_WIDEN = 5.2  # a 16-bit value
-WEIGHT = 228.0  # of a residual, in 128-bit integers
+WEIGHT = 228.0  # at most, of one in the residual that a token is drawn from, in wide integers
 VISIT = 20.0  # of one that the finish looks at in the row itself
 SASS_PER_PTX = 0.9
 ISSUE = 0.6 * 4  # instructions an SM issues in a cycle, of four at most
@@ -200,13 +201,12 @@ def finish(name, rows, vocab, filters, draws):
 def judgement(sequences, vocab, dtype):
     """The rounds' ends and their tokens, of unfiltered rows that are near to each other."""
     end = 6 * L2 + 2 * DIVIDE + 4 * BARRIER + 20 * SHUFFLE
-    per_warp = CHUNK / TILE / WARPS * 4  # loads one after another
     pair = row_bytes(2 * sequences, vocab, dtype)
-    weights = pass_over_rows(
-        "weight", sequences, vocab, dtype, WEIGHT, end + per_warp * (L2 + WEIGHT), read_again=pair
-    )
+    wait = end + 3 * L2 + 2 * BARRIER + 10 * SHUFFLE
+    instructions = INSTRUCTIONS["pair"]
+    sums = pass_over_rows("pair", sequences, vocab, dtype, instructions, wait, read_again=pair)
     pick_cycles = end + 2 * (16 * BARRIER + 8 * SHARED + 8 * SHUFFLE) + 4 * L2 + WEIGHT
-    return [weights, Launch("pick", sequences, CHUNK_KB, pick_cycles, pick_cycles, serial=True)]
+    return [sums, Launch("pick", sequences, CHUNK_KB, pick_cycles, pick_cycles, serial=True)]
 
 
 def launches(op, rows, vocab, dtype):

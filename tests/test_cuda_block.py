@@ -211,9 +211,16 @@ def rows_read(read, kind, element=4):
     return sum(read[f"{model}_{kind}"] for model in ("target", "draft")) / (VOCAB * element)
 
 
+def unlikely_round():
+    """One whose last draft token the target has for less likely than the draft."""
+    target, draft, tokens = far_round(1, DRAFTS, VOCAB)
+    target[0, DRAFTS - 1, tokens[0, -1]] = draft[0, -1, tokens[0, -1]] - 3
+    return target, draft, tokens
+
+
 def counted_rows(counted, word, change=None):
     """The rows that are read after the scan, which reads each of them once."""
-    target, draft, tokens = far_round(1, DRAFTS, VOCAB)
+    target, draft, tokens = unlikely_round()
     if change:
         change(target, draft, tokens)
     words = torch.full((1, DRAFTS + 1), word)
@@ -246,7 +253,7 @@ def test_rows_behind_a_token_without_mass_are_not_summed(counted):
 
 @pytest.mark.parametrize("uniform, pairs", [(0.0, 0.5), (1 - 2.0**-53, 1)])
 def test_normalised_acceptance_reads_one_row_or_one_pair(counted, uniform, pairs):
-    target, draft, tokens = far_round(1, DRAFTS, VOCAB)
+    target, draft, tokens = unlikely_round()
     p, q = target.softmax(-1), draft.softmax(-1)
     uniforms = torch.full((1, DRAFTS + 1), uniform, dtype=torch.float64)
     names, read = counted(
