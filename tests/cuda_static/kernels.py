@@ -105,7 +105,7 @@ PASS_LIST = (
         (("maxima",), 5),
         4,
     ),
-    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 9),
+    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 8.5),
     Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
     Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
     Pass("bins", "bin_kernel", BINS),
