@@ -88,6 +88,7 @@ NOISE = {
 MASSES = {
     **LOAD,
     "keep_masses": "masses",
+    "tile_mass": "masses",
     "drop": "masses",
     "find_law": ONE_WARP,
     "is_last": ONE_WARP,
