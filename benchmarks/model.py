@@ -27,6 +27,7 @@ CHUNK, TILE, WARPS = 4096, 128, 8
 THREADS = 32 * WARPS
 BLOCKS_ON_SM = 4  # by registers; fewer if they take too much shared memory
 CHUNK_KB, FINISH_KB = 13, 36
+TILES_AT_ONCE = 4  # that a warp looks at in select.cuh
 
 # Instructions a thread spends on a token of a float32 row in each pass, all of its block's work
 # included: those of the PTX for compute_80, as the emulator counted them over a row of 131072
@@ -160,8 +161,9 @@ def listed_selection(vocab, filters):
     """With top-k: a bound from the tiles' maxima, and candidates in shared memory."""
     tile_rounds = rounds(rounds(vocab, TILE), THREADS)
     bound = 4 * (DIGIT + tile_rounds * (L2 + ATOMIC))
-    hit = filters["top_k"] / WARPS  # tiles of a warp, one after another
-    collect = tile_rounds * L2 + hit * (L2 + 2 * ATOMIC) + DIVIDE + 2 * BARRIER
+    hit = filters["top_k"] / WARPS  # tiles of a warp
+    looks = math.ceil(hit / TILES_AT_ONCE)
+    collect = tile_rounds * L2 + looks * L2 + 2 * hit * ATOMIC + DIVIDE + 2 * BARRIER
     cycles = bound + collect + 4 * (DIGIT + ATOMIC) + GUMBEL + BLOCK_BEST
     if "top_p" in filters:
         cycles += BLOCK_SUM + 7 * (DIGIT + ATOMIC)
@@ -172,7 +174,8 @@ def listed_selection(vocab, filters):
 
 def bin_selection(vocab):
     """Top-p alone: the tokens near the nucleus' end are listed from all tiles that reach it."""
-    collect = rounds(vocab, TILE) / WARPS * (L2 + ATOMIC)
+    looks = rounds(vocab, TILE) / WARPS / TILES_AT_ONCE
+    collect = looks * (L2 + TILES_AT_ONCE * ATOMIC)
     return Selection(L2 + DIGIT + collect + BLOCK_SUM + 7 * (DIGIT + ATOMIC), 1)
 
 

@@ -132,7 +132,8 @@ def test_instructions_a_token_do_not_grow(kernel, a_pass, architecture):
     parts, _ = a_pass.budget
     figures = {part: dict(pipes) for part, pipes in counts.items()}
     assert all(part in counts for part in parts), figures
-    assert kernels.total(counts, parts) <= a_pass.most, figures
+    # Less than half of it would not be progress, but instructions whose part is no longer known.
+    assert a_pass.most / 2 <= kernels.total(counts, parts) <= a_pass.most, figures
 
 
 @pytest.mark.parametrize("card", CARDS, ids=str)

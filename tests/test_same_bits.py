@@ -36,6 +36,12 @@ def test_a_compiler_that_reorders_arithmetic_is_caught(function):
     assert frozen_checks(careless, function) != HASHES[function]
 
 
+def test_the_gumbel_keeps_the_bound_of_its_coarse_byte():
+    bounds = [line.split() for line in driver("baseline").lines("bounds")]
+    assert len(bounds) == 256
+    assert all(float(greatest) < float(bound) for greatest, bound in bounds)
+
+
 @pytest.mark.parametrize("function", ["gumbel_words", "gumbel_ends"])
 def test_the_gumbel_keeps_the_bounds_that_prune(function):
     lines = [line.split() for line in driver("baseline").lines("extremes", function, 0, 2**22)]

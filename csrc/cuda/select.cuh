@@ -16,6 +16,8 @@ namespace cuda {
 
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
+// Tiles that a warp looks for candidates in at once.
+constexpr int kTilesAtOnce = 4;
 
 struct Candidate {
   int32_t id;
@@ -58,9 +60,7 @@ class Candidates {
     for (int first = 0; first < tiles_; first += kRowThreads) {
       const int mine = first + int(threadIdx.x);
       uint32_t tiles = __ballot_sync(kAllLanes, mine < tiles_ && tile_reaches(mine));
-      for (; tiles; tiles &= tiles - 1) {
-        collect_tile(mine - lane_of_thread() + __ffs(int(tiles)) - 1);
-      }
+      while (tiles) collect_some(mine - lane_of_thread(), tiles);
     }
     __syncthreads();
     count_ = scratch_.count;
@@ -99,25 +99,40 @@ class Candidates {
     return {token, x, quotient(x, temperature_), masses_.of(x)};
   }
 
-  // By a warp: lists the tile's candidates with their logits. All its loads are issued before the
-  // first is used.
-  __device__ __forceinline__ void collect_tile(int tile) {
-    const int first = tile * kTile + lane_of_thread();
-    float x[kLoadsPerTile];
+  // By a warp: takes the lowest of `tiles`, places from `first`, and lists their candidates with
+  // their logits. All loads are issued before the first is used.
+  __device__ __forceinline__ void collect_some(int first, uint32_t& tiles) {
+    int tile[kTilesAtOnce];
+    float x[kTilesAtOnce][kLoadsPerTile];
+#pragma unroll
+    for (int t = 0; t < kTilesAtOnce; ++t) {
+      tile[t] = tiles ? first + __ffs(int(tiles)) - 1 : tiles_;
+      tiles &= tiles - 1;
+      load_tile(tile[t], x[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < kTilesAtOnce; ++t) {
+      if (tile[t] < tiles_) list_tile(tile[t], x[t]);
+    }
+  }
+
+  __device__ __forceinline__ void load_tile(int tile, float (&x)[kLoadsPerTile]) const {
 #pragma unroll
     for (int j = 0; j < kLoadsPerTile; ++j) {
-      const int token = first + kWarp * j;
+      const int token = tile * kTile + kWarp * j + lane_of_thread();
       x[j] = token < row_.vocab ? row_.raw(token) : -kInfinity;
     }
+  }
+
+  __device__ __forceinline__ void list_tile(int tile, float (&x)[kLoadsPerTile]) {
     if (row_.penalised) penalise_all(row_.penalised + tile * kLoadsPerTile, row_.penalty, x);
 #pragma unroll
     for (int j = 0; j < kLoadsPerTile; ++j) {
-      const int token = first + kWarp * j;
       x[j] = row_.resolve(x[j]);
       if (!is_between(x[j])) continue;
       const int place = atomicAdd(&scratch_.count, 1);
       if (place >= kCandidates) continue;
-      scratch_.id[place] = token;
+      scratch_.id[place] = tile * kTile + kWarp * j + lane_of_thread();
       scratch_.x[place] = x[j];
     }
   }

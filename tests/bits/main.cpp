@@ -4,6 +4,7 @@
 //   hashes FUNCTION FIRST CHUNKS SIZE  the hash of each chunk, one a line, as it is known
 //   extremes FUNCTION FIRST COUNT      of gumbel_words or gumbel_ends, each beside its bound: the
 //                                      least G, the greatest, the greatest with a coarse byte > 0
+//   bounds                             the greatest G of each coarse byte, beside its bound
 //   philox W0 W1 W2 W3 KEY             the four words of this counter
 //   indexed W0 W1 W2 W3 KEY            the same as one of its place's draws
 #include <algorithm>
@@ -53,6 +54,17 @@ void print_extremes(Function function, uint64_t first, uint64_t count) {
               unless_zero, kGumbelUnlessZero);
 }
 
+// The least fine words have the greatest G, but for rounding.
+void print_bounds() {
+  for (uint32_t coarse = 0; coarse < 256; ++coarse) {
+    float greatest = -kInfinity;
+    for (uint32_t fine = 0; fine < 1u << 12; ++fine) {
+      greatest = std::max(greatest, gumbel(coarse, fine));
+    }
+    std::printf("%.9g %.9g\n", greatest, gumbel_bound(coarse));
+  }
+}
+
 void print(const Words& words) {
   std::printf("%08x %08x %08x %08x\n", words.w0, words.w1, words.w2, words.w3);
 }
@@ -74,6 +86,8 @@ int main(int argc, char** argv) {
     print_hashes(function_named(argv[2]), number(3), number(4), number(5));
   } else if (command == "extremes" && argc == 5) {
     print_extremes(function_named(argv[2]), number(3), number(4));
+  } else if (command == "bounds" && argc == 2) {
+    print_bounds();
   } else if (command == "philox" && argc == 7) {
     print(philox4x32_10({word(2), word(3), word(4), word(5)}, number(6)));
   } else if (command == "indexed" && argc == 7) {

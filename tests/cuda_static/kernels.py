@@ -92,6 +92,7 @@ NOISE = {
 MASSES = {
     **LOAD,
     "keep_masses": "masses",
+    "tile_mass": "masses",
     "drop": "masses",
     "find_law": ONE_WARP,
     "is_last": ONE_WARP,
@@ -110,7 +111,7 @@ PASS_LIST = (
         (("maxima",), 5),
         4,
     ),
-    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 9),
+    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 8.5),
     Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
     Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
     # Of a token of both rows: their two masses, and on which side of the rule it stands.
