@@ -5,7 +5,7 @@
 #include "common/logprob.h"
 
 #include "cuda/cuts.cuh"
-#include "cuda/drop.cuh"
+#include "cuda/logit_cut.cuh"
 #include "cuda/plan.cuh"
 #include "cuda/scan.cuh"
 #include "cuda/scanned.cuh"

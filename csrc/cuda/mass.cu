@@ -3,7 +3,7 @@
 
 #include <cuda/atomic>
 
-#include "cuda/drop.cuh"
+#include "cuda/logit_cut.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
