@@ -6,6 +6,9 @@ import torch
 from . import _arguments, _validation
 from ._ops import add_op_namespace_prefix, ops
 
+_sample_numbers = ops.sample.numbers
+_OFF = (0, 1, 0, 1)  # top_k, top_p, min_p and the penalty
+
 
 def sample(
     logits,
@@ -58,18 +61,30 @@ def sample(
         ValueError, TypeError: a Python parameter has no meaning.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
     """
+    if seed is None and not _arguments.draws_seed(seed, temperature):
+        seed = 0
+    numbers = temperature, top_k, top_p, min_p, repetition_penalty
+    if (
+        algorithm == "auto"
+        and not validate
+        and _arguments.are_numbers(*numbers, seed, offset)
+        and _is_on_cpu(logits)
+        and (prev_tokens is None or _is_on_cpu(prev_tokens))
+    ):
+        if prev_tokens is None and numbers[1:] == _OFF:
+            return _sample_numbers(logits, temperature, seed, offset)
+        return _sample_numbers(logits, temperature, seed, offset, *numbers[1:], prev_tokens)
     _arguments.tensor("sample", "logits", logits)
     chain = _arguments.filters(
         "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
     )
     place = _arguments.noise("sample", seed, offset)
     algorithm = _arguments.algorithm("sample", algorithm)
-    draws_seed = _arguments.draws_seed(seed, temperature)
-    if draws_seed or validate:
+    if seed is None or validate:
         ops.sample.check(logits, *chain, *place, algorithm)
     if validate:
         _validate("sample", logits, prev_tokens)
-    if draws_seed:
+    if seed is None:
         place = _arguments.with_drawn_seed(place, logits.device)
     return ops.sample.default(logits, *chain, *place, algorithm)
 
@@ -108,6 +123,10 @@ def filter_logits(
     return ops.filter_logits.default(logits, *chain, algorithm)
 
 
+def _is_on_cpu(value):
+    return isinstance(value, torch.Tensor) and value.is_cpu
+
+
 def _validate(op, logits, prev_tokens):
     _validation.logits(op, "logits", logits)
     if prev_tokens is not None:
@@ -115,6 +134,7 @@ def _validate(op, logits, prev_tokens):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("sample"))
+@torch.library.register_fake(add_op_namespace_prefix("sample.numbers"))
 def _sample_fake(logits, *rest):
     _arguments.require_one_device("sample", logits, *rest)
     return logits.new_empty(logits.shape[:-1], dtype=torch.int64)
