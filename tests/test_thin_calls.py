@@ -30,6 +30,39 @@ def test_numbers_and_tensors_draw_the_same_token(sdo, prev, seed):
         assert short.tolist() == sdo.sample(x, tensor_of(temperature), *rest).tolist()
 
 
+@pytest.mark.parametrize("history", [None, torch.tensor([1, 4, -1]), torch.tensor([[1], [4], [2]])])
+def test_a_drawn_seed_is_the_one_that_a_call_with_tensors_draws(sdo, history):
+    x = logits()
+
+    def drawn(temperature):
+        torch.manual_seed(11)
+        calls = range(20)
+        return [sdo.sample(x, temperature, 20, prev_tokens=history).tolist() for _ in calls]
+
+    short = drawn(0.8)
+    assert short == drawn(tensor_of(0.8))
+    assert len({tuple(tokens) for tokens in short}) > 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"logits": torch.zeros(B, V, dtype=torch.float64)},
+        {"logits": torch.zeros(2, B, V)},
+        {"logits": torch.zeros(B, 0)},
+        {"logits": torch.zeros(V, B).T},
+        {"prev_tokens": torch.zeros(B + 1, 2, dtype=torch.int64)},
+        {"prev_tokens": torch.zeros(B, dtype=torch.int32)},
+        {"prev_tokens": torch.tensor(0)},
+    ],
+)
+def test_a_refused_call_draws_no_seed(sdo, wrong):
+    before = torch.get_rng_state()
+    with pytest.raises(RuntimeError, match="wanted"):
+        sdo.sample(**{"logits": logits(), **wrong})
+    assert torch.equal(before, torch.get_rng_state())
+
+
 @pytest.mark.parametrize("shape", [(B, V), (0, V), (V,)])
 def test_opcheck_of_the_short_way(sdo, shape):
     x = torch.randn(shape)

@@ -66,7 +66,7 @@ Tensor sample_numbers_cpu(SAMPLE_NUMBERS_ARGUMENTS) {
   return sample_rows(logits,
                      {temperature, top_k, top_p, min_p, repetition_penalty, none, none, none, none,
                       none, prev_tokens},
-                     {seed, offset, none, none}, "auto");
+                     {seed, offset, seed_tensor, none}, "auto");
 }
 
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS) {

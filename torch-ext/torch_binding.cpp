@@ -19,7 +19,8 @@
 #define SAMPLE_SCHEMA "(Tensor logits, " FILTER_SCHEMA ", " NOISE_SCHEMA ", str algorithm)"
 #define SAMPLE_NUMBERS_SCHEMA                                                             \
   "(Tensor logits, float temperature, SymInt seed, SymInt offset, SymInt top_k=0, float " \
-  "top_p=1.0, float min_p=0.0, float repetition_penalty=1.0, Tensor? prev_tokens=None)"
+  "top_p=1.0, float min_p=0.0, float repetition_penalty=1.0, Tensor? prev_tokens=None, "  \
+  "Tensor? seed_tensor=None)"
 #define FILTER_LOGITS_SCHEMA "(Tensor logits, " FILTER_SCHEMA ", str algorithm)"
 #define VERIFY_SCHEMA                                                                \
   "(Tensor target_logits, Tensor? draft_logits, Tensor draft_tokens, " FILTER_SCHEMA \

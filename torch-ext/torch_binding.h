@@ -24,7 +24,7 @@
 #define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, std::string algorithm
 #define SAMPLE_NUMBERS_ARGUMENTS                                                                \
   Tensor logits, double temperature, int64_t seed, int64_t offset, int64_t top_k, double top_p, \
-      double min_p, double repetition_penalty, MaybeTensor prev_tokens
+      double min_p, double repetition_penalty, MaybeTensor prev_tokens, MaybeTensor seed_tensor
 #define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, std::string algorithm
 #define VERIFY_ARGUMENTS                                                                 \
   Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cpu/law-inl.h"
+#include "cpu/rough-inl.h"
 #include "cpu/sample-inl.h"
 
 namespace spec_decode_ops {
@@ -26,6 +27,7 @@ inline Law law_of(const Row& row, bool normalized) {
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
   law.exponent = probability_exponent(largest);
+  law.united = !law.infinite && UnitedWeight::fits(law.exponent);
   take_total(law);
   return law;
 }
@@ -41,12 +43,23 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   const double* uniforms = p.uniforms + row * (drafts + 1);
   const auto word = [&](int64_t i) { return fraction_of(uniforms[i]); };
   const Fractions u = {word(position), word(drafts), word(drafts)};
-  const Law target = law_of(target_row, p.normalized);
-  if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, work);
+  if (!in_vocabulary(drafted, p.target, p.draft)) {
+    return end_of_draft(law_of(target_row, p.normalized), u, work);
+  }
   const int token = int(drafted);
-  if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, work);
+  const auto surely = [&](const Share& draft) {
+    return surely_accepted(u.accept, rough_share(target_row, token), draft);
+  };
+  if (!p.draft.data) {
+    if (!p.normalized && surely(kCertain)) return {true, token};
+    return judge_by_ratio(law_of(target_row, p.normalized), one_token(token), token, u, work);
+  }
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
-  return judge_by_ratio(target, law_of(draft_row, p.normalized), token, u, work);
+  if (!p.normalized && surely(rough_share(draft_row, token))) {
+    return {true, token};
+  }
+  const Law target = law_of(target_row, p.normalized), draft = law_of(draft_row, p.normalized);
+  return judge_by_ratio(target, draft, token, u, work);
 }
 
 inline void accept(const AcceptParams& p, int64_t first_row, int64_t last_row) {

@@ -36,21 +36,24 @@ inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, 
   // A mass is its weight to 2^-44, and four roundings follow.
   const F relative = set1(0x1p-20f), absolute = set1(0x1p-42f * (1.0f + ratio));
   const F weightless = set1(0x1p-45f), factor = set1(ratio);
-  MassSum targets, drafts;
+  const F none = set1(0.0f);
+  const Weights target(x, kTile, target_weight), draft(z, kTile, draft_weight);
+  BareSum targets, drafts;
   Wide close{0, 0};
   for (int i = 0; i < kTile; i += kLanes) {
-    const F e = target_weight(load(x + i)), f = draft_weight(load(z + i));
-    const F scaled = mul(e, factor);
+    const F e = target.at(i), f = draft.at(i), scaled = mul(e, factor);
     const F doubt = fma(add(scaled, f), relative, absolute);
     const F excess = sub(scaled, f);
-    targets.take(where_gt(excess, doubt, mass_units(e)), where_gt(excess, doubt, mass_rest(e)));
-    drafts.take(where_gt(excess, doubt, mass_units(f)), where_gt(excess, doubt, mass_rest(f)));
-    const uint32_t told = mask_gt(excess, doubt) | mask_gt(sub(f, scaled), doubt);
-    const uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
+    targets.take(choose_gt(excess, doubt, e, none));
+    drafts.take(choose_gt(excess, doubt, f, none));
+    const F distance = larger(excess, sub(f, scaled));
+    if (!any_ge(doubt, distance)) continue;
+    const uint32_t untold = mask_ge(doubt, distance) & mask_ge(larger(e, f), weightless);
     if (untold) close = add(close, residual_of_lanes(untold, e, f, total));
   }
+  constexpr int kVectors = kTile / kLanes;
   const Wide difference =
-      sub(multiply(targets.total(), total.q), multiply(drafts.total(), total.p));
+      sub(multiply(targets.total(kVectors), total.q), multiply(drafts.total(kVectors), total.p));
   return add(difference, close);
 }
 

@@ -8,6 +8,7 @@ from ._ops import add_op_namespace_prefix, ops
 
 _sample_numbers = ops.sample.numbers
 _OFF = (0, 1, 0, 1)  # top_k, top_p, min_p and the penalty
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def sample(
@@ -63,17 +64,22 @@ def sample(
     """
     if seed is None and not _arguments.draws_seed(seed, temperature):
         seed = 0
-    numbers = temperature, top_k, top_p, min_p, repetition_penalty
+    filters = top_k, top_p, min_p, repetition_penalty
     if (
         algorithm == "auto"
         and not validate
-        and _arguments.are_numbers(*numbers, seed, offset)
+        and _arguments.are_numbers(temperature, *filters, 0 if seed is None else seed, offset)
         and _is_on_cpu(logits)
         and (prev_tokens is None or _is_on_cpu(prev_tokens))
     ):
-        if prev_tokens is None and numbers[1:] == _OFF:
+        if seed is None:
+            if _will_do(logits, prev_tokens):
+                seeds = _arguments.drawn_seed(logits.device)
+                return _sample_numbers(logits, temperature, 0, offset, *filters, prev_tokens, seeds)
+        elif prev_tokens is None and filters == _OFF:
             return _sample_numbers(logits, temperature, seed, offset)
-        return _sample_numbers(logits, temperature, seed, offset, *numbers[1:], prev_tokens)
+        else:
+            return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
     _arguments.tensor("sample", "logits", logits)
     chain = _arguments.filters(
         "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
@@ -125,6 +131,23 @@ def filter_logits(
 
 def _is_on_cpu(value):
     return isinstance(value, torch.Tensor) and value.is_cpu
+
+
+def _will_do(logits, prev_tokens):
+    """Whether the op is sure to take these tensors, so that it need not be asked before a seed is
+    drawn."""
+    rows = logits.shape[:-1]
+    return (
+        len(rows) <= 1
+        and logits.dtype in _DTYPES
+        and 1 <= logits.shape[-1] <= 1 << 20
+        and logits.stride(-1) == 1
+        and (
+            prev_tokens is None
+            or prev_tokens.dtype == torch.int64
+            and (prev_tokens.ndim == 1 or prev_tokens.ndim == 2 and prev_tokens.shape[:1] == rows)
+        )
+    )
 
 
 def _validate(op, logits, prev_tokens):
