@@ -49,6 +49,7 @@ def test_a_drawn_seed_is_the_one_that_a_call_with_tensors_draws(sdo, history):
     [
         {"logits": torch.zeros(B, V, dtype=torch.float64)},
         {"logits": torch.zeros(2, B, V)},
+        {"logits": torch.tensor(1.0)},
         {"logits": torch.zeros(B, 0)},
         {"logits": torch.zeros(V, B).T},
         {"prev_tokens": torch.zeros(B + 1, 2, dtype=torch.int64)},

@@ -39,17 +39,23 @@ struct UnitedWeight {
   HOST_DEVICE_MEMBER F operator()(F p) const { return mul(larger(p, set1(0.0f)), set1(factor)); }
 };
 
-// The weights of up to kTile tokens x. They have a loop of their own, as a weight is a long chain:
+// Writes the weights of `count` tokens. They have a loop of their own, as a weight is a long chain:
 // what is done with weights would keep the next chains out of the processor's window.
+// requires a multiple of 2 * kLanes
+template <class WeightOf>
+inline void weigh(const float* x, int count, const WeightOf& weight_of, float* out) {
+  for (int i = 0; i < count; i += 2 * kLanes) {
+    store(out + i, weight_of(load(x + i)));
+    store(out + i + kLanes, weight_of(load(x + i + kLanes)));
+  }
+}
+
+// The weights of up to kTile tokens.
 class Weights {
  public:
-  // requires a count that is a multiple of 2 * kLanes
   template <class WeightOf>
   Weights(const float* x, int count, const WeightOf& weight_of) {
-    for (int i = 0; i < count; i += 2 * kLanes) {
-      store(weight_ + i, weight_of(load(x + i)));
-      store(weight_ + i + kLanes, weight_of(load(x + i + kLanes)));
-    }
+    weigh(x, count, weight_of, weight_);
   }
   HOST_DEVICE_MEMBER F at(int i) const { return load(weight_ + i); }
 

@@ -47,9 +47,10 @@ inline Wide residual_of_tile(const float* x, const TargetWeight& target_weight, 
     targets.take(choose_gt(excess, doubt, e, none));
     drafts.take(choose_gt(excess, doubt, f, none));
     const F distance = larger(excess, sub(f, scaled));
-    if (!any_ge(doubt, distance)) continue;
-    const uint32_t untold = mask_ge(doubt, distance) & mask_ge(larger(e, f), weightless);
-    if (untold) close = add(close, residual_of_lanes(untold, e, f, total));
+    if (any_ge(doubt, distance)) {
+      const uint32_t untold = mask_ge(doubt, distance) & mask_ge(larger(e, f), weightless);
+      close = add(close, residual_of_lanes(untold, e, f, total));
+    }
   }
   constexpr int kVectors = kTile / kLanes;
   const Wide difference =

@@ -138,7 +138,7 @@ def _will_do(logits, prev_tokens):
     drawn."""
     rows = logits.shape[:-1]
     return (
-        len(rows) <= 1
+        1 <= logits.ndim <= 2
         and logits.dtype in _DTYPES
         and 1 <= logits.shape[-1] <= 1 << 20
         and logits.stride(-1) == 1
