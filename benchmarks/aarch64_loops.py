@@ -45,6 +45,7 @@ class Wanted(NamedTuple):
     line: str  # or a part of it
     tokens: Optional[int] = None  # an iteration handles; None: as many float32 as it loads
     exponential: Optional[bool] = None  # whether it takes one, which ends in a shift; None: either
+    loads: Optional[int] = None  # float32 an iteration; loops over other dtypes load fewer
 
 
 def assembly():
@@ -122,6 +123,7 @@ def loops_of(functions, wanted):
         for loop in innermost_loops(name, lines)
         if loop.body[-1].file == wanted.file and loop.body[-1].line in numbers
         if wanted.exponential in (None, any(x.text.startswith("shl") for x in loop.body))
+        if wanted.loads in (None, floats_loaded(loop.body))
     ]
 
 

@@ -40,11 +40,20 @@ PUBLISHED = {
     ("accept", "Pi 4"): (657, 754),
 }
 
-LARGEST = Wanted("largest logit", "reduce-inl.h", "lane_maxima", "i += 4 * kLanes")
-MASS = Wanted("mass of logits", "mass-inl.h", "mass_of_tokens", "i += 2 * kLanes", exponential=True)
-ROW_MASS = MASS._replace(title="mass of probabilities", exponential=False)
-RESIDUAL = Wanted("residual of logits", "residual-inl.h", "kept_of_tile", "i += kLanes", 16, True)
-ROW_RESIDUAL = RESIDUAL._replace(title="residual of probabilities", exponential=False)
+LARGEST = Wanted("largest logit", "reduce-inl.h", "lane_maxima", "i += 4 * kLanes", loads=64)
+WEIGHTS = Wanted("weights of logits", "mass-inl.h", "weigh", "i += 2 * kLanes", exponential=True)
+ROW_WEIGHTS = WEIGHTS._replace(title="weights of probabilities", exponential=False)
+MASS = Wanted("mass of weights", "mass-inl.h", "mass_of_tokens", "i += 2 * kLanes")
+ROUGH = Wanted(
+    "largest and rough sum of logits",
+    "rough-inl.h",
+    "scan_maxima_and_weigh",
+    "i += kLanes",
+    exponential=True,
+    loads=16,
+)
+ROW_ROUGH = ROUGH._replace(title="the same of probabilities", exponential=False)
+RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16
 )
@@ -56,17 +65,21 @@ LOOPS = {
     Wanted("tiles that reach a floor", "reduce-inl.h", "for_each_from", "!tile_reaches", 512): (
         "sample, filter_logits, verify"
     ),
-    Wanted("zero bytes of noise", "draw-inl.h", "show_zero_bytes", "row.tiles()", 512): "sample",
-    MASS: "sample (top-p), verify",
+    Wanted("zero bytes of noise", "philox-inl.h", "list_zero_bytes", "tiles * kTile", 128): (
+        "sample"
+    ),
+    ROUGH: "verify",
+    WEIGHTS: "sample (top-p), verify at a rejection",
+    MASS: "sample (top-p), verify and accept at a rejection",
     Wanted("the same, and above a logit", "mass-inl.h", "tile_mass_from", "i += kLanes"): (
         "sample (top-p)"
     ),
     Wanted("quotients before a cut", "filter-inl.h", "write_tile_before", "i += kLanes", 16): (
         "filter_logits"
     ),
-    ROW_MASS: "accept",
-    RESIDUAL: "verify, at a rejection",
-    ROW_RESIDUAL: "accept, at a rejection",
+    ROW_ROUGH: "accept",
+    ROW_WEIGHTS: "accept, at a rejection",
+    RESIDUAL: "verify and accept, at a rejection",
     LIKE_RESIDUAL: "accept, normalized, at a rejection",
 }
 
@@ -94,11 +107,12 @@ def accept(drafts, rejected_at, normalized):
     target follows alone."""
     rejected = rejected_at < drafts
     rows = 2 * (rejected_at + 1) if rejected else 2 * drafts + 1
-    passes = {} if normalized else {LARGEST: rows, ROW_MASS: rows}
-    if rejected:
-        passes = {**passes, LIKE_RESIDUAL if normalized else ROW_RESIDUAL: 1}
-    elif normalized:
-        passes = {ROW_MASS: 1}
+    counted = 2 if rejected else 1  # rows whose masses are; floats say that the others' accept
+    if normalized:
+        passes = {LIKE_RESIDUAL: 1} if rejected else {ROW_WEIGHTS: 1, MASS: 1}
+    else:
+        passes = {ROW_ROUGH: 2 * min(rejected_at + 1, drafts), LARGEST: counted, MASS: counted}
+        passes.update({ROW_WEIGHTS: 4, RESIDUAL: 1} if rejected else {ROW_WEIGHTS: 1})
     read = rows if not normalized else 2 if rejected else 1
     what = ending(drafts, rejected_at) + (", normalized" if normalized else "")
     return Course("accept", what, read, passes)

@@ -28,8 +28,9 @@ def test_every_loop_of_the_report_is_in_the_assembly(functions, wanted):
 
 
 def test_an_iteration_of_the_pass_for_the_largest_logit_loads_64_tokens(functions):
-    loops = aarch64_loops.loops_of(functions, aarch64_report.LARGEST)
-    assert {aarch64_loops.floats_loaded(loop.body) for loop in loops} == {64}
+    """In float32; of 16 bits they are half as many registers."""
+    loops = aarch64_loops.loops_of(functions, aarch64_report.LARGEST._replace(loads=None))
+    assert {aarch64_loops.floats_loaded(loop.body) for loop in loops} == {64, 32}
 
 
 def test_a_loop_that_the_source_has_not_is_refused(functions):

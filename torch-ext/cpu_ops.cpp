@@ -43,6 +43,15 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
     throw std::runtime_error("spec_decode_ops: no memory for the workspace of a row");
 }
 
+Tensor sample_rows(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
+                   const std::string& algorithm) {
+  const FloatMode to_nearest;
+  SampleCall call = prepare_sample(logits, filter, noise, algorithm);
+  const Tensor token = token_output(call, logits);
+  run(target().sample, call.params, call.rows, call.params.logits.vocab);
+  return token;
+}
+
 }  // namespace
 
 std::string cpu_target(Text name) {
@@ -51,12 +60,14 @@ std::string cpu_target(Text name) {
   return target().name;
 }
 
-Tensor sample_cpu(SAMPLE_ARGUMENTS) {
-  const FloatMode to_nearest;
-  SampleCall call = prepare_sample(logits, FILTER, NOISE, algorithm);
-  const Tensor token = token_output(call, logits);
-  run(target().sample, call.params, call.rows, call.params.logits.vocab);
-  return token;
+Tensor sample_cpu(SAMPLE_ARGUMENTS) { return sample_rows(logits, FILTER, NOISE, algorithm); }
+
+Tensor sample_numbers_cpu(SAMPLE_NUMBERS_ARGUMENTS) {
+  const MaybeTensor none;
+  return sample_rows(logits,
+                     {temperature, top_k, top_p, min_p, repetition_penalty, none, none, none, none,
+                      none, prev_tokens},
+                     {seed, offset, seed_tensor, none}, "auto");
 }
 
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS) {

@@ -8,13 +8,6 @@ namespace {
 
 using torch::headeronly::ScalarType;
 
-// How errors write the shape of logits: [2, 3, V].
-std::string with_vocab(const Shape& shape) {
-  std::string text = "[";
-  for (int64_t i = 0; i < shape.dims; ++i) text += std::to_string(shape.sizes[i]) + ", ";
-  return text + "V]";
-}
-
 // Logits [V] are one row.
 Logits rows_of(const TensorArgs& args, const Tensor& logits) {
   return args.logits(logits, "logits", logits.dim() == 1 ? 1 : 2, "[V] or [B, V]");
@@ -24,17 +17,20 @@ int64_t count(const Shape& leading) { return leading.dims ? leading.sizes[0] : 1
 
 // The draft's rows beside a target of `leading` x (drafts + 1) rows; its vocabulary is its own.
 Logits draft_of(const TensorArgs& args, const Tensor& draft, const char* name, const Shape& leading,
-                int64_t drafts, const std::string& why) {
+                int64_t drafts, const Origin& why) {
   const Shape shape = leading.with(drafts);
-  const std::string wanted = with_vocab(shape);
-  const Logits logits = args.logits(draft, name, shape.dims + 1, wanted.c_str());
+  const bool known = draft.dim() == shape.dims + 1;
+  const Logits logits =
+      args.logits(draft, name, shape.dims + 1, known ? "" : with_vocab(shape).c_str());
   Shape given;
   bool same = true;
   for (int64_t i = 0; i < shape.dims; ++i) {
     given = given.with(draft.size(i));
     same = same && given.sizes[i] == shape.sizes[i];
   }
-  if (!same) args.fail(name, "of shape " + with_vocab(given), wanted + " (" + why + ")");
+  if (!same) {
+    args.fail(name, "of shape " + with_vocab(given), with_vocab(shape) + " (" + why.text() + ")");
+  }
   return logits;
 }
 
@@ -108,7 +104,7 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
   p.target = args.logits(target_logits, "target_logits", 3, "[B, k + 1, V]");
   const int64_t rows = target_logits.size(0), drafts = target_logits.size(1) - 1;
   if (drafts < 0) args.fail("target_logits", "of 0 positions", "k + 1 of them for k draft tokens");
-  const std::string why = "target_logits is " + with_vocab({rows, drafts + 1});
+  const Origin why = {"target_logits", {rows, drafts + 1}};
   p.drafted = args.tokens(draft_tokens, "draft_tokens", {rows, drafts}, why);
   if (draft_logits) p.draft = draft_of(args, *draft_logits, "draft_logits", {rows}, drafts, why);
   p.filter = args.filter(filter, rows);
@@ -130,7 +126,7 @@ LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const F
   for (int64_t i = 0; i + 1 < dims; ++i) call.leading = call.leading.with(logits.size(i));
   call.rows = count(call.leading);
   Tokens& each = call.params.tokens;
-  each = args.tokens(tokens, "tokens", call.leading, "logits is " + with_vocab(call.leading));
+  each = args.tokens(tokens, "tokens", call.leading, Origin{"logits", call.leading});
   if (dims < 3) each = {each.ids, each.stride, 0, 1};
   call.params.filter = args.filter(filter, call.rows);
   call.algorithm = args.algorithm(algorithm);
@@ -150,7 +146,7 @@ AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
   const Shape leading = batch ? Shape{target_probs.size(0)} : Shape{};
   const int64_t drafts = target_probs.size(batch ? 1 : 0) - 1;
   if (drafts < 0) args.fail("target_probs", "of 0 rows", "K + 1 of them for K draft tokens");
-  const std::string why = "target_probs is " + with_vocab(leading.with(drafts + 1));
+  const Origin why = {"target_probs", leading.with(drafts + 1)};
   p.drafted = args.tokens(draft_tokens, "draft_tokens", leading.with(drafts), why);
   if (draft_probs) {
     p.draft = draft_of(args, *draft_probs, "draft_probs", leading, drafts, why);

@@ -82,6 +82,14 @@ Tokens ids(const Tensor& tensor) {
 
 }  // namespace
 
+std::string with_vocab(const Shape& leading) {
+  std::string text = "[";
+  for (int64_t i = 0; i < leading.dims; ++i) text += std::to_string(leading.sizes[i]) + ", ";
+  return text + "V]";
+}
+
+std::string Origin::text() const { return std::string(name) + " is " + with_vocab(leading); }
+
 TensorArgs::TensorArgs(const char* op, const Tensor& leader, const char* leader_name)
     : op_(op), leader_(leader), leader_name_(leader_name) {}
 
@@ -105,25 +113,25 @@ void TensorArgs::require_same_device(const Tensor& tensor, const char* name) con
 }
 
 void TensorArgs::require(const Tensor& tensor, const char* name, ScalarType type,
-                         const Shape& shape, const std::string& why) const {
+                         const Shape& shape, const Origin& why) const {
   require_same_device(tensor, name);
   if (tensor.scalar_type() == type && has_shape(tensor, shape)) return;
   fail(name, describe(tensor),
-       name_of(type) + " of shape " + text_of(shape.sizes, shape.dims) + " (" + why + ")");
+       name_of(type) + " of shape " + text_of(shape.sizes, shape.dims) + " (" + why.text() + ")");
 }
 
 template <class T>
 const T* TensorArgs::contiguous(const Tensor& tensor, const char* name, const Shape& shape,
-                                const std::string& why) const {
+                                const Origin& why) const {
   require(tensor, name, kScalarType<T>, shape, why);
   if (!tensor.is_contiguous()) fail(name, "not contiguous", "contiguous memory");
   return static_cast<const T*>(tensor.const_data_ptr());
 }
 
 template const double* TensorArgs::contiguous(const Tensor&, const char*, const Shape&,
-                                              const std::string&) const;
+                                              const Origin&) const;
 template const int64_t* TensorArgs::contiguous(const Tensor&, const char*, const Shape&,
-                                               const std::string&) const;
+                                               const Origin&) const;
 
 Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims,
                           const char* shape) const {
@@ -164,7 +172,7 @@ Logits TensorArgs::logits(const Tensor& tensor, const char* name, int64_t dims,
 }
 
 Tokens TensorArgs::tokens(const Tensor& tensor, const char* name, const Shape& shape,
-                          const std::string& why) const {
+                          const Origin& why) const {
   require(tensor, name, ScalarType::Long, shape, why);
   return ids(tensor);
 }

@@ -31,6 +31,16 @@ struct Shape {
   }
 };
 
+// Where a wanted shape comes from: a tensor [..., V] of these dimensions in front.
+struct Origin {
+  const char* name;
+  Shape leading;
+  std::string text() const;  // only errors ask for it
+};
+
+// How errors write the shape of logits: [2, 3, V].
+std::string with_vocab(const Shape& leading);
+
 // A scalar of the schema and its tensor twin, which rules if it is there.
 struct FilterArgs {
   double temperature;
@@ -56,7 +66,7 @@ class TensorArgs {
 
   // int64 ids of this very shape, [rows, length], [length] or [].
   Tokens tokens(const Tensor& tensor, const char* name, const Shape& shape,
-                const std::string& why) const;
+                const Origin& why) const;
 
   // int64 ids of shape [rows, length] or, for one row or shared by all of them, [length].
   Tokens history(const Tensor& tensor, const char* name, int64_t rows) const;
@@ -70,7 +80,7 @@ class TensorArgs {
   // Contiguous memory of this dtype and shape.
   template <class T>
   const T* contiguous(const Tensor& tensor, const char* name, const Shape& shape,
-                      const std::string& why) const;
+                      const Origin& why) const;
 
   [[noreturn]] void fail(const std::string& name, const std::string& given,
                          const std::string& wanted) const;
@@ -79,7 +89,7 @@ class TensorArgs {
   void require_strided(const Tensor& tensor, const char* name) const;
   void require_same_device(const Tensor& tensor, const char* name) const;
   void require(const Tensor& tensor, const char* name, torch::headeronly::ScalarType type,
-               const Shape& shape, const std::string& why) const;
+               const Shape& shape, const Origin& why) const;
   template <class T>
   PerRow<T> per_row(T scalar, const MaybeTensor& tensor, const char* name, int64_t rows) const;
   PerRowReal per_row_real(double scalar, const MaybeTensor& tensor, const char* name,

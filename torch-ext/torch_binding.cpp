@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schemas. Integers are SymInt, so that one compiled graph serves every seed and offset, and
 // each scalar parameter has a tensor twin that is read on the device. An op's overload `check`
-// only checks its arguments; `tensors` returns tensors where the op itself returns numbers. `rule`
-// is the place of the method's name among "token", "block" and "coupled".
+// only checks its arguments; `tensors` returns tensors where the op itself returns numbers;
+// `numbers` takes parameters without tensor twins, the CPU's way to a short call: what an argument
+// costs there is more than a small row does, unless it comes last and is left out. `rule` is the
+// place of the method's name among "token", "block" and "coupled".
 #include "torch_binding.h"
 
 #include <torch/csrc/stable/library.h>
@@ -16,6 +18,10 @@
 #define NOISE_SCHEMA "SymInt seed, SymInt offset, Tensor? seed_tensor, Tensor? offset_tensor"
 
 #define SAMPLE_SCHEMA "(Tensor logits, " FILTER_SCHEMA ", " NOISE_SCHEMA ", str algorithm)"
+#define SAMPLE_NUMBERS_SCHEMA                                                             \
+  "(Tensor logits, float temperature, SymInt seed, SymInt offset, SymInt top_k=0, float " \
+  "top_p=1.0, float min_p=0.0, float repetition_penalty=1.0, Tensor? prev_tokens=None, "  \
+  "Tensor? seed_tensor=None)"
 #define FILTER_LOGITS_SCHEMA "(Tensor logits, " FILTER_SCHEMA ", str algorithm)"
 #define VERIFY_SCHEMA                                                                \
   "(Tensor target_logits, Tensor? draft_logits, Tensor draft_tokens, " FILTER_SCHEMA \
@@ -28,6 +34,7 @@
 
 STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {
   ops.def("sample" SAMPLE_SCHEMA " -> Tensor");
+  ops.def("sample.numbers" SAMPLE_NUMBERS_SCHEMA " -> Tensor");
   ops.def("sample.check" SAMPLE_SCHEMA " -> ()");
   ops.def("filter_logits" FILTER_LOGITS_SCHEMA " -> Tensor");
   ops.def("filter_logits.check" FILTER_LOGITS_SCHEMA " -> ()");
@@ -56,6 +63,7 @@ STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CompositeExplicitAutograd
 
 STABLE_TORCH_LIBRARY_IMPL_EXPAND(TORCH_EXTENSION_NAME, CPU, ops) {
   ops.impl("sample", TORCH_BOX(&spec_decode_ops::sample_cpu));
+  ops.impl("sample.numbers", TORCH_BOX(&spec_decode_ops::sample_numbers_cpu));
   ops.impl("filter_logits", TORCH_BOX(&spec_decode_ops::filter_logits_cpu));
   ops.impl("verify", TORCH_BOX(&spec_decode_ops::verify_cpu));
   ops.impl("logprobs", TORCH_BOX(&spec_decode_ops::logprobs_cpu));

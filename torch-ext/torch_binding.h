@@ -22,6 +22,9 @@
   NoiseArgs { seed, offset, seed_tensor, offset_tensor }
 
 #define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, Text algorithm
+#define SAMPLE_NUMBERS_ARGUMENTS                                                                \
+  Tensor logits, double temperature, int64_t seed, int64_t offset, int64_t top_k, double top_p, \
+      double min_p, double repetition_penalty, MaybeTensor prev_tokens, MaybeTensor seed_tensor
 #define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, Text algorithm
 #define VERIFY_ARGUMENTS                                                                 \
   Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
@@ -53,6 +56,7 @@ using TwoTensors = std::tuple<Tensor, Tensor>;
 using TwoNumbers = std::tuple<int64_t, int64_t>;
 
 Tensor sample_cpu(SAMPLE_ARGUMENTS);
+Tensor sample_numbers_cpu(SAMPLE_NUMBERS_ARGUMENTS);
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS);
 TwoTensors verify_cpu(VERIFY_ARGUMENTS);
 TwoTensors logprobs_cpu(LOGPROBS_ARGUMENTS);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cpu/block-inl.h"
+#include "cpu/rough-inl.h"
 #include "cpu/sample-inl.h"
 
 namespace spec_decode_ops {
@@ -27,6 +28,7 @@ inline Law law_of(const Row& row, bool normalized, uint64_t total) {
   const float largest = scan_maxima(row);
   law.infinite = largest == kInfinity;
   law.exponent = probability_exponent(largest);
+  law.united = !law.infinite && UnitedWeight::fits(law.exponent);
   if (total) {
     law.total = total;
   } else {
@@ -51,11 +53,20 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
     return judge_by_equality(first_maximum(target_row, scan_maxima(target_row)), drafted);
   }
   const Fractions u = fractions_of(p, row, position);
-  const Law target = law_of(target_row, p.normalized, 0);
-  if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, work);
+  if (!in_vocabulary(drafted, p.target, p.draft)) {
+    return end_of_draft(law_of(target_row, p.normalized, 0), u, work);
+  }
   const int token = int(drafted);
-  if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, work);
+  const auto surely = [&](const Share& draft) {
+    return surely_accepted(u.accept, rough_share(target_row, token), draft);
+  };
+  if (!p.draft.data) {
+    if (!p.normalized && surely(kCertain)) return {true, token};
+    return judge_by_ratio(law_of(target_row, p.normalized, 0), one_token(token), token, u, work);
+  }
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
+  if (!p.normalized && surely(rough_share(draft_row, token))) return {true, token};
+  const Law target = law_of(target_row, p.normalized, 0);
   return judge_by_ratio(target, law_of(draft_row, p.normalized, 0), token, u, work);
 }
 

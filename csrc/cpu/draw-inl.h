@@ -34,34 +34,12 @@ inline F zero_byte_bound(I half_fine) {
   return fma(chord, set1(-kLog2 * 0x1p-23f), set1(39.0f * kLog2 + 1e-3f));
 }
 
-// Writes the positions of the set bits and returns how many there are; up to 2 more are
-// overwritten.
-inline int list_bits(const uint64_t* words, int count, int32_t* position) {
-  int found = 0;
-  for (int w = 0; w < count; ++w) {
-    uint64_t bits = words[w];
-    const int set = __builtin_popcountll(bits);
-    constexpr uint64_t kGuard = uint64_t(1) << 63;  // so that there always is a bit to find
-    position[found] = 64 * w + __builtin_ctzll(bits | kGuard);
-    bits &= bits - 1;
-    position[found + 1] = 64 * w + __builtin_ctzll(bits | kGuard);
-    for (int i = 2; i < set; ++i) {
-      bits &= bits - 1;
-      position[found + i] = 64 * w + __builtin_ctzll(bits);
-    }
-    found += set;
-  }
-  return found;
-}
-
 // Shows the tokens before `cut` whose coarse byte is zero. The ids of the row's space are scratch.
 inline void show_zero_bytes(const Row& row, float temperature, const Cut& cut, const Place& place,
                             Winner& winner) {
   const RowSpace& space = row.space();
   const NoiseStream coarse(place, Purpose::kSample), fine(place, Purpose::kSampleFine);
-  for (int t = 0; t < row.tiles(); ++t)
-    find_zero_bytes(coarse, t, space.zero_bits + t * kTile / 64);
-  const int count = list_bits(space.zero_bits, row.tiles() * kTile / 64, space.id);
+  const int count = list_zero_bytes(coarse, row.tiles(), space.id);
   const F divisor = set1(temperature), least = set1(-kMaxFloat), cut_value = set1(cut.value);
   for (int i = 0; i < count; i += kLanes) {
     int32_t token[kLanes];

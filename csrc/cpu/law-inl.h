@@ -18,6 +18,7 @@ struct Law {
   Selection selection;  // kSelection
   int exponent;         // kProbabilities: masses are in units of 2^(exponent - 43)
   bool infinite;        // kProbabilities: the row holds +inf
+  bool united;          // kProbabilities: UnitedWeight serves it
   int token;            // kOneToken: its mass is all there is, 1 of 1
   bool summed;          // whether space.tile_sum is filled
 };
@@ -92,6 +93,7 @@ inline uint64_t mass_of_tile(const Law& law, int t) {
   float buffer[kTile];
   const float* x = law.row->tile(t, buffer);
   if (law.kind == Law::kSoftmax) return tile_mass(x, SoftmaxWeight{law.scale});
+  if (law.united) return tile_mass(x, UnitedWeight(law.exponent));
   if (!law.infinite) return tile_mass(x, ProbabilityWeight(law.exponent));
   uint64_t sum = 0;
   for (int i = 0; i < kTile; ++i) sum += probability_mass(x[i], law.infinite, law.exponent);
@@ -184,6 +186,9 @@ inline KeptMass kept_of_any_tile(const Law& p, const Law& q, int t, const Residu
     return kept_of_tile(x, SoftmaxWeight{p.scale}, z, SoftmaxWeight{q.scale}, residual);
   }
   if (p.exponent == 0 && q.exponent == 0 && residual.alike()) return kept_of_like_tile(x, z);
+  if (p.united && q.united) {
+    return kept_of_tile(x, UnitedWeight(p.exponent), z, UnitedWeight(q.exponent), residual);
+  }
   return kept_of_tile(x, ProbabilityWeight(p.exponent), z, ProbabilityWeight(q.exponent), residual);
 }
 
@@ -194,8 +199,7 @@ inline KeptMass keep_tiles(const Law& p, const Law& q, const Residual& residual,
   for (int t = 0; t < p.row->tiles(); ++t) {
     const KeptMass kept = kept_of_any_tile(p, q, t, residual);
     work.tile_kept[t] = kept;
-    whole.p += kept.p;
-    whole.q += kept.q;
+    add_to(whole, kept);
   }
   return whole;
 }

@@ -20,7 +20,7 @@ class Strips {
   void take(int t) {
     float buffer[kTile];
     const float* x = row_.tile(t, buffer);
-    const float max = max_of(lane_maxima(x));
+    const float max = max_of(lane_maxima<kTile>(x));
     const RowSpace& space = row_.space();
     space.lane_max[t] = max;
     space.tile_sum[t] = max == -kInfinity  ? 0

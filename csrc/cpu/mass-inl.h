@@ -30,6 +30,39 @@ struct ProbabilityWeight {
   static float power_of_two(int exponent) { return bits_float(uint32_t(exponent + 127) << 23); }
 };
 
+// The same for a row whose largest probability, of this E, is below 2^100 and above 2^-100: one
+// factor will do, and nothing is over 1.
+struct UnitedWeight {
+  float factor;
+  explicit UnitedWeight(int exponent) : factor(bits_float(uint32_t(127 - exponent) << 23)) {}
+  static bool fits(int exponent) { return exponent > -100 && exponent < 100; }
+  HOST_DEVICE_MEMBER F operator()(F p) const { return mul(larger(p, set1(0.0f)), set1(factor)); }
+};
+
+// Writes the weights of `count` tokens. They have a loop of their own, as a weight is a long chain:
+// what is done with weights would keep the next chains out of the processor's window.
+// requires a multiple of 2 * kLanes
+template <class WeightOf>
+inline void weigh(const float* x, int count, const WeightOf& weight_of, float* out) {
+  for (int i = 0; i < count; i += 2 * kLanes) {
+    store(out + i, weight_of(load(x + i)));
+    store(out + i + kLanes, weight_of(load(x + i + kLanes)));
+  }
+}
+
+// The weights of up to kTile tokens.
+class Weights {
+ public:
+  template <class WeightOf>
+  Weights(const float* x, int count, const WeightOf& weight_of) {
+    weigh(x, count, weight_of, weight_);
+  }
+  HOST_DEVICE_MEMBER F at(int i) const { return load(weight_ + i); }
+
+ private:
+  float weight_[kTile];
+};
+
 // A running sum of masses. A lane stays within 32 bits: 512 tokens are 32 of at most 2^21 units.
 struct MassSum {
   I units, rest;
@@ -41,6 +74,24 @@ struct MassSum {
   }
   HOST_DEVICE_MEMBER void take(F e) { take(mass_units(e), mass_rest(e)); }
   HOST_DEVICE_MEMBER uint64_t total() const { return join_mass(sum_of(units), sum_of(rest)); }
+};
+
+// The same by bare bits, mod 2^32; what they are counted from comes off at the end.
+struct BareSum {
+  MassSum bits;
+
+  HOST_DEVICE_MEMBER BareSum() {}
+  HOST_DEVICE_MEMBER void take(F e) {
+    const F taken = add(e, set1(kUnitBase)), left = sub(set1(kUnitBase + kRestBase), taken);
+    bits.take(bits_above(taken, 0.0f), bits_above(add(e, left), 0.0f));
+  }
+  // After this many vectors.
+  HOST_DEVICE_MEMBER uint64_t total(int vectors) const {
+    MassSum sum = bits;
+    sum.units = sub(sum.units, set1(int32_t(uint32_t(vectors) * float_bits(kUnitBase))));
+    sum.rest = sub(sum.rest, set1(int32_t(uint32_t(vectors) * float_bits(kRestBase))));
+    return sum.total();
+  }
 };
 
 template <class WeightOf>
@@ -55,20 +106,13 @@ inline void masses(const float* x, const WeightOf& weight_of, uint64_t* out) {
 // Of up to kTile tokens. requires a multiple of 2 * kLanes
 template <class WeightOf>
 inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight_of) {
-  // Bare bits are summed, mod 2^32; what they are counted from comes off at the end.
-  MassSum bits;
-  const auto take = [&](F e) __attribute__((always_inline)) {
-    const F taken = add(e, set1(kUnitBase)), left = sub(set1(kUnitBase + kRestBase), taken);
-    bits.take(bits_above(taken, 0.0f), bits_above(add(e, left), 0.0f));
-  };
+  const Weights e(x, count, weight_of);
+  BareSum sum;
   for (int i = 0; i < count; i += 2 * kLanes) {
-    take(weight_of(load(x + i)));
-    take(weight_of(load(x + i + kLanes)));
+    sum.take(e.at(i));
+    sum.take(e.at(i + kLanes));
   }
-  const uint32_t vectors = uint32_t(count / kLanes);
-  bits.units = sub(bits.units, set1(int32_t(vectors * float_bits(kUnitBase))));
-  bits.rest = sub(bits.rest, set1(int32_t(vectors * float_bits(kRestBase))));
-  return bits.total();
+  return sum.total(count / kLanes);
 }
 
 template <class WeightOf>

@@ -89,20 +89,36 @@ class NoiseStream {
   Q keys_left_[kRounds], keys_right_[kRounds];  // from round 3 on
 };
 
-// Which coarse bytes of a tile's noise are 0 (Purpose::kSample): bits in pairs of words, one pair
-// for each 128 tokens, in the order of `zero_token`.
-inline void find_zero_bytes(const NoiseStream& noise, int tile, uint64_t* bits) {
-  constexpr int kTokens = 8 * kTokensPerBlock;
-  for (int i = 0; i < kTile / kTokens; ++i) {
-    const uint64_t block = uint64_t(tile) * (kTile / kTokensPerBlock) + uint64_t(8 * i);
-    const PairsOf8 pairs = noise.draw(count_from(block));
-    bits[2 * i] = zero_bytes(pairs.first);
-    bits[2 * i + 1] = zero_bytes(pairs.second);
+// Writes first + the positions of the set bits and returns how many there are; up to 2 entries
+// more are overwritten. Few bits are set: two at most as a rule, which costs no branch.
+inline int list_bits(uint64_t bits, int first, int32_t* position) {
+  constexpr uint64_t kGuard = uint64_t(1) << 63;  // so that there always is a bit to find
+  const int set = __builtin_popcountll(bits);
+  position[0] = first + __builtin_ctzll(bits | kGuard);
+  bits &= bits - 1;
+  position[1] = first + __builtin_ctzll(bits | kGuard);
+  for (int i = 2; i < set; ++i) {
+    bits &= bits - 1;
+    position[i] = first + __builtin_ctzll(bits);
   }
+  return set;
 }
 
-// The token of bit `position` of the words that find_zero_bytes wrote, counted from the row's
-// first.
+// Lists which coarse bytes of a row's noise are 0 (Purpose::kSample) as positions, of which
+// `zero_token` makes tokens, and returns how many there are; up to 2 entries more are overwritten.
+// Listing while Philox keeps the vector units busy costs next to nothing.
+inline int list_zero_bytes(const NoiseStream& noise, int tiles, int32_t* position) {
+  int found = 0;
+  for (int first = 0; first < tiles * kTile; first += 8 * kTokensPerBlock) {
+    const PairsOf8 pairs = noise.draw(count_from(uint64_t(first / kTokensPerBlock)));
+    found += list_bits(zero_bytes(pairs.first), first, position + found);
+    found += list_bits(zero_bytes(pairs.second), first + 64, position + found);
+  }
+  return found;
+}
+
+// The token of a position in the bytes of 128 tokens' noise, which lie in two vectors: 8 tokens of
+// each 16 in the first.
 inline int zero_token(int position) {
   const int byte = position & 63, second = position >> 6 & 1;
   return (position & ~127) + 2 * (byte & ~7) + (byte & 7) + 8 * second;

@@ -9,12 +9,13 @@ namespace spec_decode_ops {
 namespace {
 
 // Lane i takes the tokens i, i + 16, i + 32, ...
-inline F lane_maxima(const float* tile) {
+template <int kTokens, class Logit>
+inline F lane_maxima(const Logit* tile) {
   // Named, not in an array, which g++ keeps in memory where vectors are four registers.
   const F none = set1(-kInfinity);
   F a = larger(load(tile), none), b = larger(load(tile + kLanes), none);
   F c = larger(load(tile + 2 * kLanes), none), d = larger(load(tile + 3 * kLanes), none);
-  for (int i = 4 * kLanes; i < kTile; i += 4 * kLanes) {
+  for (int i = 4 * kLanes; i < kTokens; i += 4 * kLanes) {
     a = larger(load(tile + i), a);
     b = larger(load(tile + i + kLanes), b);
     c = larger(load(tile + i + 2 * kLanes), c);
@@ -34,7 +35,7 @@ inline float mend_maxima(const Row& row) {
     if (row.unpenalised(token) < lane) {
       lane = larger(row.at(token), lane);
     } else {
-      store(space.lane_max + t * kLanes, lane_maxima(row.tile(t, nullptr)));
+      store(space.lane_max + t * kLanes, lane_maxima<kTile>(row.tile(t, nullptr)));
     }
   }
   F largest = set1(-kInfinity);
@@ -46,10 +47,10 @@ inline float mend_maxima(const Row& row) {
 
 // The largest logit, -inf in an empty row; NaN is passed over. Fills space.lane_max.
 inline float scan_maxima(const Row& row) {
-  float buffer[kTile];
   F largest = set1(-kInfinity);
   for (int t = 0; t < row.tiles(); ++t) {
-    const F m = lane_maxima(row.unpenalised_tile(t, buffer));
+    const F m =
+        row.with_unpenalised_tile(t, [](const auto* tile) { return lane_maxima<kTile>(tile); });
     store(row.space().lane_max + t * kLanes, m);
     largest = larger(m, largest);
   }
@@ -85,10 +86,13 @@ inline void for_each_from(const Row& row, float floor, Visit visit) {
   for (int t = 0; t < row.tiles(); ++t) {
     if (!tile_reaches(row.space(), t, floor)) continue;
     const float* x = row.tile(t, buffer);
-    for (int i = 0; i < kTile; i += kLanes) {
-      for (uint32_t hits = mask_ge(load(x + i), threshold); hits; hits &= hits - 1) {
-        const int lane = i + __builtin_ctz(hits);
-        visit(t * kTile + lane, x[lane]);
+    for (int i = 0; i < kTile; i += 4 * kLanes) {
+      if (!any_ge(lane_maxima<4 * kLanes>(x + i), threshold)) continue;
+      for (int j = i; j < i + 4 * kLanes; j += kLanes) {
+        for (uint32_t hits = mask_ge(load(x + j), threshold); hits; hits &= hits - 1) {
+          const int lane = j + __builtin_ctz(hits);
+          visit(t * kTile + lane, x[lane]);
+        }
       }
     }
   }

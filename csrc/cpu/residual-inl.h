@@ -44,11 +44,28 @@ struct BlockResidual {
   Triple weight(const KeptMass& kept) const { return weight_of_kept(weights, kept.p, kept.q); }
 };
 
+inline void add_to(KeptMass& sum, const KeptMass& more) {
+  sum.p += more.p;
+  sum.q += more.q;
+}
+
 template <class Residual>
 inline void keep(const Residual& residual, uint64_t p, uint64_t q, KeptMass& kept) {
-  if (!residual.keeps(p, q)) return;
-  kept.p += p;
-  kept.q += q;
+  if (residual.keeps(p, q)) add_to(kept, {p, q});
+}
+
+// Of lanes that floats cannot tell apart.
+template <class Residual>
+inline KeptMass kept_of_lanes(uint32_t lanes, F target, F draft, const Residual& residual) {
+  float e[kLanes], f[kLanes];
+  store(e, target);
+  store(f, draft);
+  KeptMass kept{0, 0};
+  for (; lanes; lanes &= lanes - 1) {
+    const int lane = __builtin_ctz(lanes);
+    keep(residual, mass_of_weight(e[lane]), mass_of_weight(f[lane]), kept);
+  }
+  return kept;
 }
 
 // Of a tile x of the target and a tile z of the draft. requires totals above 0
@@ -59,27 +76,25 @@ inline KeptMass kept_of_tile(const float* x, const TargetWeight& target_weight, 
   // A mass is its weight to 2^-44, and four roundings follow.
   const F relative = set1(0x1p-20f), absolute = set1(0x1p-42f * (1.0f + ratio));
   const F weightless = set1(0x1p-45f), factor = set1(ratio);
-  MassSum targets, drafts;
+  const F none = set1(0.0f);
+  const Weights target(x, kTile, target_weight), draft(z, kTile, draft_weight);
+  BareSum targets, drafts;
   KeptMass close{0, 0};
   for (int i = 0; i < kTile; i += kLanes) {
-    const F e = target_weight(load(x + i)), f = draft_weight(load(z + i));
-    const F scaled = mul(e, factor);
+    const F e = target.at(i), f = draft.at(i), scaled = mul(e, factor);
     const F doubt = fma(add(scaled, f), relative, absolute);
     const F excess = sub(scaled, f);
-    targets.take(where_gt(excess, doubt, mass_units(e)), where_gt(excess, doubt, mass_rest(e)));
-    drafts.take(where_gt(excess, doubt, mass_units(f)), where_gt(excess, doubt, mass_rest(f)));
-    const uint32_t told = mask_gt(excess, doubt) | mask_gt(sub(f, scaled), doubt);
-    uint32_t untold = ~told & mask_ge(larger(e, f), weightless);
-    if (!untold) continue;
-    float weights[2][kLanes];
-    store(weights[0], e);
-    store(weights[1], f);
-    for (; untold; untold &= untold - 1) {
-      const int lane = __builtin_ctz(untold);
-      keep(residual, mass_of_weight(weights[0][lane]), mass_of_weight(weights[1][lane]), close);
+    targets.take(choose_gt(excess, doubt, e, none));
+    drafts.take(choose_gt(excess, doubt, f, none));
+    const F distance = larger(excess, sub(f, scaled));
+    if (any_ge(doubt, distance)) {
+      const uint32_t untold = mask_ge(doubt, distance) & mask_ge(larger(e, f), weightless);
+      add_to(close, kept_of_lanes(untold, e, f, residual));
     }
   }
-  return {targets.total() + close.p, drafts.total() + close.q};
+  constexpr int kVectors = kTile / kLanes;
+  add_to(close, {targets.total(kVectors), drafts.total(kVectors)});
+  return close;
 }
 
 // The same for probabilities in one unit, where the factors are equal too. Rounding to the unit

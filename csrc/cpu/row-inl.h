@@ -48,9 +48,9 @@ class Row {
 
   float at(int token) const {
     const int32_t patched = space_.patched_tile[token / kTile];
+    if (patched == kInPlace) return unpenalised(token);
     if (patched >= 0) return space_.patched[int64_t(patched) * kTile + token % kTile];
-    const float x = unpenalised(token);
-    return patched == kPenalised && is_penalised(token) ? penalise(x, penalty_) : x;
+    return is_penalised(token) ? penalise(unpenalised(token), penalty_) : unpenalised(token);
   }
 
   // The logits of `first` and the 15 after it. requires a multiple of 16 below tiles() * kTile
@@ -97,13 +97,29 @@ class Row {
 
   int penalised() const { return penalised_; }
   bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
-  const float* unpenalised_tile(int t, float* buffer) const {
-    return has_copy(t) ? patch(t) : in_place(t, buffer);
+  // visit(logits) of the tile where it lies, in the caller's dtype unless there is a copy.
+  template <class Visit>
+  auto with_unpenalised_tile(int t, Visit visit) const {
+    if (has_copy(t)) return visit(static_cast<const float*>(patch(t)));
+    const int64_t first = int64_t(t) * kTile;
+    switch (dtype_) {
+      case DType::kFloat16:
+        return visit(static_cast<const Half*>(data_) + first);
+      case DType::kBFloat16:
+        return visit(static_cast<const BFloat16*>(data_) + first);
+      default:
+        return visit(static_cast<const float*>(data_) + first);
+    }
   }
   float unpenalised(int token) const {
-    float x = -kInfinity;
-    read(token, 1, &x);
-    return x;
+    switch (dtype_) {
+      case DType::kFloat16:
+        return widen(static_cast<const Half*>(data_)[token]);
+      case DType::kBFloat16:
+        return widen(static_cast<const BFloat16*>(data_)[token]);
+      default:
+        return static_cast<const float*>(data_)[token];
+    }
   }
 
  private:

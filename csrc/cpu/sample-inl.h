@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/nucleus-inl.h"
+#include "cpu/rough-inl.h"
 
 namespace spec_decode_ops {
 namespace {
@@ -36,10 +37,10 @@ struct Penalised {
   float max;
 
   Penalised(const Logits& logits, int64_t index, int64_t position, const Filter& filter,
-            const History& history, RowSpace& space)
+            const History& history, RowSpace& space, Question* question = nullptr)
       : row(position_data(logits, index, position), logits.dtype, logits.vocab, space) {
     if (filter.penalty != 1.0f) penalise_seen(row, history, filter.penalty);
-    max = finite_maximum(row);
+    max = question ? finite_maximum(row, filter.temperature, *question) : finite_maximum(row);
   }
 };
 

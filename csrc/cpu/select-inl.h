@@ -20,9 +20,17 @@ struct Selection {
 };
 
 // A lower bound of the row's k-th largest logit; -inf if the lane maxima give none. Tiles are
-// merged, so that about 8 lane maxima compete for each of the k places.
+// merged, so that about 8 lane maxima compete for each of the k places. Of a short row, which has
+// too few of them, all tokens do.
 inline float kth_bound(const Row& row, int64_t k, float* merged) {
   const float* lane_max = row.space().lane_max;
+  if (row.tiles() <= 8 && row.tiles() * kLanes < 2 * k) {
+    for (int t = 0; t < row.tiles(); ++t) {
+      float buffer[kTile];
+      std::memcpy(merged + t * kTile, row.tile(t, buffer), sizeof buffer);
+    }
+    return kth_largest_bound(merged, row.tiles() * kTile, k);
+  }
   int groups = 8;
   while (groups < row.tiles() && groups * 8 < k) groups *= 2;
   if (groups >= row.tiles()) return kth_largest_bound(lane_max, row.tiles() * kLanes, k);

@@ -40,7 +40,7 @@ struct Sample {
   // A logit about from which on stands a share of the weight. Halves the bracket.
   float crossing(float share, Bracket within) const {
     const float goal = share * weight_from(within.low);
-    for (int step = 0; step < 14; ++step) {
+    for (int step = 0; step < 11; ++step) {
       const float middle = 0.5f * within.low + 0.5f * within.high;
       if (weight_from(middle) < goal) {
         within.high = middle;
@@ -103,6 +103,7 @@ inline Measured measure(const Row& row, const MassScale& scale, const Bracket& b
                         Workspace& work) {
   const SoftmaxWeight weight_of{scale};
   const F low = set1(bracket.low), high = set1(bracket.high);
+  const F none = set1(-kInfinity), weightless = set1(0.0f);
   Measured result{0, 0, work.value[0], 0};
   float buffer[kTile];
   for (int t = 0; t < row.tiles(); ++t) {
@@ -111,17 +112,17 @@ inline Measured measure(const Row& row, const MassScale& scale, const Bracket& b
       result.total += tile_mass(x, weight_of);
       continue;
     }
-    MassSum all, above;
+    const Weights weights(x, kTile, weight_of);
+    BareSum all, above;
     for (int i = 0; i < kTile; i += kLanes) {
-      const F v = load(x + i), e = weight_of(v);
-      const I units = mass_units(e), rest = mass_rest(e);
-      all.take(units, rest);
-      above.take(where_gt(v, high, units), where_gt(v, high, rest));
-      const uint32_t inside = mask_ge(v, low) & ~mask_gt(v, high);
+      const F v = load(x + i), e = weights.at(i);
+      all.take(e);
+      above.take(choose_gt(v, high, e, weightless));
+      const uint32_t inside = mask_ge(choose_gt(v, high, none, v), low);
       if (inside) result.count += store_packed(result.inside + result.count, v, inside);
     }
-    result.total += all.total();
-    result.above += above.total();
+    result.total += all.total(kTile / kLanes);
+    result.above += above.total(kTile / kLanes);
   }
   return result;
 }
@@ -142,7 +143,8 @@ inline uint64_t mass_of_list(float* x, int count, const MassScale& scale) {
 // until few are left. Moves what lies above into `above`.
 inline void narrow(Measured& m, Bracket bracket, uint64_t need, const MassScale& scale,
                    float* spare) {
-  while (m.count > kFewEntries) {
+  constexpr int kFew = 64;  // ranking them by counting takes as long as another step
+  while (m.count > kFew) {
     const float middle = 0.5f * bracket.low + 0.5f * bracket.high;
     if (!(middle > bracket.low && middle < bracket.high)) return;
     int upper = 0;
@@ -181,32 +183,26 @@ inline Cut cut_among_ties(const Row& row, float x, uint64_t above, uint64_t need
   const float from = least_logit(y, temperature);
   const bool top = y >= quotient(scale.max, temperature);
   const float next = top ? kInfinity : least_logit(key_value(order_key(y) + 1), temperature);
-  const auto for_each_tie = [&](auto visit) {
-    float buffer[kTile];
-    for (int t = 0; t < row.tiles(); ++t) {
-      if (!tile_reaches(row.space(), t, from)) continue;
-      const float* tile = row.tile(t, buffer);
-      for (int i = 0; i < kTile; i += kLanes) {
-        const F v = load(tile + i);
-        uint32_t ties = mask_ge(v, set1(from)) & ~mask_ge(v, set1(next));
-        for (; ties; ties &= ties - 1) {
-          const int lane = i + __builtin_ctz(ties);
-          if (visit(t * kTile + lane, tile[lane])) return;
-        }
+  const F first = set1(from), beyond = set1(next), none = set1(-kInfinity);
+  int32_t* id = row.space().id;
+  int ties = 0;
+  float buffer[kTile];
+  for (int t = 0; t < row.tiles(); ++t) {
+    if (!tile_reaches(row.space(), t, from)) continue;
+    const float* tile = row.tile(t, buffer);
+    for (int i = 0; i < kTile; i += kLanes) {
+      const F v = load(tile + i), up_to_ties = choose_gt(beyond, v, v, none);
+      if (!any_ge(up_to_ties, first)) continue;
+      for (uint32_t hits = mask_ge(up_to_ties, first); hits; hits &= hits - 1) {
+        const int lane = i + __builtin_ctz(hits);
+        id[ties++] = t * kTile + lane;
+        if (tile[lane] > x) above -= mass(tile[lane], scale);
       }
     }
-  };
-  for_each_tie([&](int, float tie) {
-    if (tie > x) above -= mass(tie, scale);
-    return false;
-  });
-  Cut cut{y, 0};
-  for_each_tie([&](int token, float tie) {
-    above += mass(tie, scale);
-    cut.id = token + 1;
-    return above >= need;
-  });
-  return cut;
+  }
+  int last = 0;
+  while ((above += mass(row.at(id[last]), scale)) < need && last < ties - 1) ++last;
+  return {y, id[last] + 1};
 }
 
 // requires T > 0, top_p on, and the row's finite maximum in `scale`, after scan_maxima

@@ -161,7 +161,6 @@ HOST_DEVICE F both(F a, F b) {
 HOST_DEVICE uint32_t mask_ge(F a, F b) { return lanes_of(ge(a, b).low, ge(a, b).high); }
 HOST_DEVICE uint32_t mask_gt(F a, F b) { return lanes_of(gt(a, b).low, gt(a, b).high); }
 HOST_DEVICE I where_ge(F a, F b, I value) { return bits_of(both(ge(a, b), floats_of(value))); }
-HOST_DEVICE I where_gt(F a, F b, I value) { return bits_of(both(gt(a, b), floats_of(value))); }
 HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
   const F mask = gt(a, b);
   return {_mm256_blendv_ps(no.low, yes.low, mask.low),

@@ -103,9 +103,6 @@ HOST_DEVICE uint32_t mask_gt(F a, F b) { return _mm512_cmp_ps_mask(a.lanes, b.la
 HOST_DEVICE I where_ge(F a, F b, I value) {
   return {_mm512_maskz_mov_epi32(__mmask16(mask_ge(a, b)), value.lanes)};
 }
-HOST_DEVICE I where_gt(F a, F b, I value) {
-  return {_mm512_maskz_mov_epi32(__mmask16(mask_gt(a, b)), value.lanes)};
-}
 HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
   return {_mm512_mask_mov_ps(no.lanes, __mmask16(mask_gt(a, b)), yes.lanes)};
 }

@@ -229,10 +229,6 @@ HOST_DEVICE I where_ge(F a, F b, I value) {
   for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] >= b.part[p];
   return value;
 }
-HOST_DEVICE I where_gt(F a, F b, I value) {
-  for (int p = 0; p < 4; ++p) value.part[p] &= a.part[p] > b.part[p];
-  return value;
-}
 // `yes` in the lanes where a > b, `no` elsewhere.
 HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
   for (int p = 0; p < 4; ++p) no.part[p] = a.part[p] > b.part[p] ? yes.part[p] : no.part[p];

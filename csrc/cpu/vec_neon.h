@@ -185,7 +185,6 @@ HOST_DEVICE I where(Hits hits, I value) {
   EACH_PART(I, vandq_s32(value.part[p], vreinterpretq_s32_u32(hits.part[p])));
 }
 HOST_DEVICE I where_ge(F a, F b, I value) { return where(ge(a, b), value); }
-HOST_DEVICE I where_gt(F a, F b, I value) { return where(gt(a, b), value); }
 HOST_DEVICE F choose_gt(F a, F b, F yes, F no) {
   EACH_PART(F, vbslq_f32(vcgtq_f32(a.part[p], b.part[p]), yes.part[p], no.part[p]));
 }

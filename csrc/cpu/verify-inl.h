@@ -8,6 +8,7 @@
 #pragma once
 
 #include "cpu/block-inl.h"
+#include "cpu/rough-inl.h"
 #include "cpu/sample-inl.h"
 
 namespace spec_decode_ops {
@@ -21,12 +22,14 @@ struct Round {
   Place place;
   Workspace& work;
 
-  Penalised logits(const Logits& from, int64_t position, RowSpace& space) const {
+  Penalised logits(const Logits& from, int64_t position, RowSpace& space,
+                   Question* question = nullptr) const {
     History seen = history(p.filter.previous, row);
     seen.drafted = p.drafted.row(row);
     seen.drafted_count = position;
     seen.drafted_stride = p.drafted.stride;
-    return Penalised(from, row, position, filter, seen, space);
+    const bool plain = keeps_everything(filter, from.vocab);
+    return Penalised(from, row, position, filter, seen, space, plain ? question : nullptr);
   }
   Fractions fractions(int64_t position) const {
     if (p.words) {
@@ -65,20 +68,36 @@ inline Law law_of(const Penalised& logits, const Filter& filter, uint64_t total,
 inline Verdict judge_row(const Round& round, int64_t position) {
   const VerifyParams& p = round.p;
   const int64_t drafted = position < p.drafted.length ? p.drafted.at(round.row, position) : -1;
-  const Penalised target_logits = round.logits(p.target, position, round.work.target);
   if (greedy(round.filter) || p.rule == Rule::kCoupled) {
     Place place = round.place;
     place.offset = (place.offset + uint64_t(position)) % kOffsetLimit;
-    return judge_by_equality(sample_row(target_logits, round.filter, place, round.work), drafted);
+    const Penalised target = round.logits(p.target, position, round.work.target);
+    return judge_by_equality(sample_row(target, round.filter, place, round.work), drafted);
   }
-  const Law target = law_of(target_logits, round.filter, 0, round.work);
+  const auto law = [&](const Penalised& logits) {
+    return law_of(logits, round.filter, 0, round.work);
+  };
   const Fractions u = round.fractions(position);
-  if (!in_vocabulary(drafted, p.target, p.draft)) return end_of_draft(target, u, round.work);
+  if (!in_vocabulary(drafted, p.target, p.draft)) {
+    const Penalised target = round.logits(p.target, position, round.work.target);
+    return end_of_draft(law(target), u, round.work);
+  }
   const int token = int(drafted);
-  if (!p.draft.data) return judge_by_ratio(target, one_token(token), token, u, round.work);
-  const Penalised draft_logits = round.logits(p.draft, position, round.work.draft);
-  const Law draft = law_of(draft_logits, round.filter, 0, round.work);
-  return judge_by_ratio(target, draft, token, u, round.work);
+  const double fraction = double(u.accept) * 0x1p-64;
+  if (!p.draft.data) {
+    Question asked{token, fraction};
+    const Penalised target = round.logits(p.target, position, round.work.target, &asked);
+    if (surely_accepted(u.accept, asked.share, kCertain)) return {true, token};
+    return judge_by_ratio(law(target), one_token(token), token, u, round.work);
+  }
+  Question of_draft{token, 0.0};
+  const Penalised draft = round.logits(p.draft, position, round.work.draft, &of_draft);
+  const Share& q = of_draft.share;
+  Question of_target{token, q.row > 0.0 ? fraction * q.token / q.row : 0x1p200};
+  const Penalised target = round.logits(p.target, position, round.work.target, &of_target);
+  if (surely_accepted(u.accept, of_target.share, q)) return {true, token};
+  const Law target_law = law(target), draft_law = law(draft);
+  return judge_by_ratio(target_law, draft_law, token, u, round.work);
 }
 
 // The rows of a round for the block rule.

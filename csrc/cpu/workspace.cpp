@@ -49,7 +49,6 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
   pieces.take(row.penalised_id, capacity);
   pieces.take(row.lane_max, tiles * kLanes);
   pieces.take(row.tile_sum, tiles);
-  pieces.take(row.zero_bits, capacity / 64);
   pieces.take(row.id, capacity + kLanes);
   pieces.take(row.y, capacity + kLanes);
   pieces.take(row.mass, capacity + kLanes);

@@ -31,7 +31,6 @@ struct RowSpace {
   int32_t* penalised_id;  // [capacity]
   float* lane_max;        // [capacity / kTile * kLanes]
   uint64_t* tile_sum;     // [tiles]
-  uint64_t* zero_bits;    // [capacity / 64] noise bytes that are zero
   int32_t* id;            // [capacity + kLanes] candidates, by ascending id
   float* y;               // [capacity + kLanes] their quotients
   uint64_t* mass;         // [capacity + kLanes] and masses

@@ -121,7 +121,6 @@ int main() {
   REPORT(uint64_t(mask_gt(a, b)));
   REPORT(uint64_t(any_ge(a, b)));
   REPORT(where_ge(a, b, n));
-  REPORT(where_gt(a, b, n));
   REPORT(choose_gt(a, b, c, a));
   REPORT(packed(c, uint32_t(in.n[0])));
   REPORT(uint64_t(float_bits(max_of(larger(a, set1(-1.0f))))));

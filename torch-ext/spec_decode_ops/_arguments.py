@@ -17,6 +17,7 @@ ALGORITHMS = ("auto", "sort", "select")
 _INTEGERS = (int, torch.SymInt)
 _REALS = (float, int, torch.SymFloat, torch.SymInt)
 _PLAIN = (float, int)  # what nearly every call has: asked first
+_SEEDS = 1 << 63
 
 
 def real(op, name, value, default, *, positive=False, single=False):
@@ -68,14 +69,35 @@ def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_token
     )
 
 
+def are_numbers(temperature, top_k, top_p, min_p, repetition_penalty, seed, offset):
+    """Whether all are numbers, and such that the ops may have them as they are: so nearly every
+    call is, and this is what it costs to know it."""
+    return (
+        type(seed) is int
+        and type(offset) is int
+        and type(top_k) is int
+        and type(temperature) in _PLAIN
+        and type(top_p) in _PLAIN
+        and type(min_p) in _PLAIN
+        and type(repetition_penalty) in _PLAIN
+        and (_ROUNDS_TO_ZERO < temperature <= _MAX_FLOAT or -_MAX_FLOAT <= temperature <= 0)
+        and 0 <= top_k <= 1 << 20
+        and 0 <= top_p <= 1
+        and 0 <= min_p <= 1
+        and _ROUNDS_TO_ZERO < repetition_penalty <= _MAX_FLOAT
+        and -_SEEDS <= seed < _SEEDS
+        and 0 <= offset < _OFFSETS
+    )
+
+
 def noise(op, seed, offset):
     """Seed and offset as an op's arguments; without a seed it is 0 until one is drawn."""
     seed, seeds = integer(op, "seed", 0 if seed is None else seed)
     offset, offsets = integer(op, "offset", offset)
     if not 0 <= offset < _OFFSETS:
         raise ValueError(f"{op}: offset is {offset}, wanted 0 <= offset < 2**60")
-    if not -(1 << 63) <= seed < 1 << 63:
-        seed = (seed + (1 << 63)) % (1 << 64) - (1 << 63)
+    if not -_SEEDS <= seed < _SEEDS:
+        seed = (seed + _SEEDS) % (2 * _SEEDS) - _SEEDS
     return seed, offset, seeds, offsets
 
 
@@ -87,16 +109,21 @@ def draws_seed(seed, temperature):
 def with_drawn_seed(noise, device):
     """The noise with a seed from torch's default generator, for a call that was checked."""
     _, offset, _, offsets = noise
-    seeds = torch.randint((1 << 63) - 1, (1,), dtype=torch.int64, device=device)
-    return 0, offset, seeds, offsets
+    return 0, offset, drawn_seed(device), offsets
+
+
+def drawn_seed(device):
+    return torch.randint(_SEEDS - 1, (1,), dtype=torch.int64, device=device)
 
 
 def uniforms(generator, shape, device):
-    """Uniform float64 numbers for tensors on `device`, drawn where the generator is."""
+    """Uniform float64 numbers for tensors on `device`, drawn where the generator is.
+
+    They are torch.rand's, which takes twice as long to read its arguments."""
     if generator is None:
-        return torch.rand(shape, dtype=torch.float64, device=device)
-    drawn = torch.rand(shape, dtype=torch.float64, generator=generator, device=generator.device)
-    return drawn.to(device, non_blocking=True)
+        return torch.empty(shape, dtype=torch.float64, device=device).uniform_()
+    drawn = torch.empty(shape, dtype=torch.float64, device=generator.device)
+    return drawn.uniform_(generator=generator).to(device, non_blocking=True)
 
 
 def algorithm(op, name):

@@ -11,7 +11,7 @@ from . import _arguments
 from ._ops import add_op_namespace_prefix
 
 _OVERLOADS = {
-    "sample": ("", ".check"),
+    "sample": ("", ".check", ".numbers"),
     "filter_logits": ("", ".check"),
     "verify": ("", ".check"),
     "logprobs": ("",),

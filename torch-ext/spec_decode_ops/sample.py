@@ -6,6 +6,10 @@ import torch
 from . import _arguments, _validation, logprobs
 from ._ops import add_op_namespace_prefix, ops
 
+_sample_numbers = ops.sample.numbers
+_OFF = (0, 1, 0, 1)  # top_k, top_p, min_p and the penalty
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+
 
 def sample(
     logits,
@@ -63,18 +67,35 @@ def sample(
         ValueError, TypeError: a Python parameter has no meaning.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
     """
+    if seed is None and not _arguments.draws_seed(seed, temperature):
+        seed = 0
+    filters = top_k, top_p, min_p, repetition_penalty
+    if (
+        algorithm == "auto"
+        and not validate
+        and _arguments.are_numbers(temperature, *filters, 0 if seed is None else seed, offset)
+        and _is_on_cpu(logits)
+        and (prev_tokens is None or _is_on_cpu(prev_tokens))
+    ):
+        if seed is None:
+            if _will_do(logits, prev_tokens):
+                seeds = _arguments.drawn_seed(logits.device)
+                return _sample_numbers(logits, temperature, 0, offset, *filters, prev_tokens, seeds)
+        elif prev_tokens is None and filters == _OFF:
+            return _sample_numbers(logits, temperature, seed, offset)
+        else:
+            return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
     _arguments.tensor("sample", "logits", logits)
     chain = _arguments.filters(
         "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
     )
     place = _arguments.noise("sample", seed, offset)
     algorithm = _arguments.algorithm("sample", algorithm)
-    draws_seed = _arguments.draws_seed(seed, temperature)
-    if draws_seed or validate:
+    if seed is None or validate:
         ops.sample.check(logits, *chain, *place, algorithm)
     if validate:
         _validate("sample", logits, prev_tokens)
-    if draws_seed:
+    if seed is None:
         place = _arguments.with_drawn_seed(place, logits.device)
     token = ops.sample.default(logits, *chain, *place, algorithm)
     if return_logprobs:
@@ -116,6 +137,27 @@ def filter_logits(
     return ops.filter_logits.default(logits, *chain, algorithm)
 
 
+def _is_on_cpu(value):
+    return isinstance(value, torch.Tensor) and value.is_cpu
+
+
+def _will_do(logits, prev_tokens):
+    """Whether the op is sure to take these tensors, so that it need not be asked before a seed is
+    drawn."""
+    rows = logits.shape[:-1]
+    return (
+        1 <= logits.ndim <= 2
+        and logits.dtype in _DTYPES
+        and 1 <= logits.shape[-1] <= 1 << 20
+        and logits.stride(-1) == 1
+        and (
+            prev_tokens is None
+            or prev_tokens.dtype == torch.int64
+            and (prev_tokens.ndim == 1 or prev_tokens.ndim == 2 and prev_tokens.shape[:1] == rows)
+        )
+    )
+
+
 def _validate(op, logits, prev_tokens):
     _validation.logits(op, "logits", logits)
     if prev_tokens is not None:
@@ -123,6 +165,7 @@ def _validate(op, logits, prev_tokens):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("sample"))
+@torch.library.register_fake(add_op_namespace_prefix("sample.numbers"))
 def _sample_fake(logits, *rest):
     _arguments.require_one_device("sample", logits, *rest)
     return logits.new_empty(logits.shape[:-1], dtype=torch.int64)

@@ -7,6 +7,7 @@ from . import _arguments, _draft_vocabulary, _validation, logprobs
 from ._ops import add_op_namespace_prefix, ops
 
 _METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
+_greedy_numbers, _greedy_tensors = ops.verify_greedy.default, ops.verify_greedy.tensors
 
 
 def verify(
@@ -111,13 +112,14 @@ def verify_greedy(target_probs, draft_tokens, *, validate=False):
     Raises:
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
     """
-    _arguments.tensor("verify_greedy", "target_probs", target_probs)
-    _arguments.tensor("verify_greedy", "draft_tokens", draft_tokens)
+    if not (isinstance(target_probs, torch.Tensor) and isinstance(draft_tokens, torch.Tensor)):
+        _arguments.tensor("verify_greedy", "target_probs", target_probs)
+        _arguments.tensor("verify_greedy", "draft_tokens", draft_tokens)
     if validate:
         ops.verify_greedy.check(target_probs, draft_tokens)
         _validation.logits("verify_greedy", "target_probs", target_probs)
         _validation.tokens("verify_greedy", "draft_tokens", draft_tokens, target_probs.shape[-1])
-    op = ops.verify_greedy.tensors if _is_for_tensors(target_probs) else ops.verify_greedy.default
+    op = _greedy_tensors if _is_for_tensors(target_probs) else _greedy_numbers
     return op(target_probs, draft_tokens)
 
 
@@ -195,7 +197,7 @@ def accept(
 
 def _is_for_tensors(target_probs):
     """Whether results are tensors: a batch's, and those that would have to be waited for."""
-    return target_probs.dim() == 3 or target_probs.device.type != "cpu"
+    return target_probs.ndim == 3 or not target_probs.is_cpu
 
 
 def _rule(op, method, wanted):
