@@ -85,16 +85,21 @@ struct Scratch {
   T slot[kBlock / kWarp];
 };
 
-template <int kBlock>
-__device__ __forceinline__ uint64_t block_sum(uint64_t x, Scratch<uint64_t, kBlock>& scratch) {
-  x = warp_sum(x);
+// Combines one value of each warp, for every thread.
+template <class T, int kBlock, class Combine>
+__device__ __forceinline__ T combine_warps(T x, Scratch<T, kBlock>& scratch, Combine combine) {
   if (lane_of_thread() == 0) scratch.slot[warp_of_thread()] = x;
   __syncthreads();
-  uint64_t all = 0;
+  T all = scratch.slot[0];
 #pragma unroll
-  for (int w = 0; w < kBlock / kWarp; ++w) all += scratch.slot[w];
+  for (int w = 1; w < kBlock / kWarp; ++w) all = combine(all, scratch.slot[w]);
   __syncthreads();
   return all;
+}
+
+template <int kBlock>
+__device__ __forceinline__ uint64_t block_sum(uint64_t x, Scratch<uint64_t, kBlock>& scratch) {
+  return combine_warps(warp_sum(x), scratch, [](uint64_t a, uint64_t b) { return a + b; });
 }
 
 template <int kBlock>
