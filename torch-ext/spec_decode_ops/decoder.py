@@ -292,19 +292,19 @@ class SpeculativeDecoder:
         if self.greedy:
             method = "coupled"
         coupled = method == "coupled"
-        without_law = coupled or draft.rows is None
+        law = None if coupled or draft.rows is None else draft.rows.unsqueeze(0)
         history = None
         if penalised:
             history = torch.as_tensor(call.prefix, dtype=torch.int64, device=rows.device)
         accept_len, out = verify(
             rows.unsqueeze(0),
-            None if without_law else draft.rows.unsqueeze(0),
+            law,
             tokens.unsqueeze(0),
             seed=call.seed,
             offset=len(call.prefix) if coupled else call.round_offset,
             prev_tokens=history,
             method=method,
-            draft_token_ids=None if without_law else self.draft_token_ids,
+            draft_token_ids=None if law is None else self.draft_token_ids,
             **(dict(self.filters, temperature=0.0) if self.greedy else self.filters),
         )
         accepted = int(accept_len[0])
