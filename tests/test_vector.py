@@ -47,7 +47,7 @@ def test_avx2_gives_the_results_of_plain_cpp(tmp_path):
     if " avx2 " not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this machine has no AVX2")
     plain = results(tmp_path, "cpu/vec_generic.h")
-    assert len(plain) > 30
+    assert len(plain) >= 30
     assert results(tmp_path, "cpu/vec_avx2.h", *AVX2) == plain
 
 

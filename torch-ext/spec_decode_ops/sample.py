@@ -72,7 +72,7 @@ def sample(
     filters = top_k, top_p, min_p, repetition_penalty
     if (
         algorithm == "auto"
-        and not validate
+        and not (validate or return_logprobs)
         and _arguments.are_numbers(temperature, *filters, 0 if seed is None else seed, offset)
         and _is_on_cpu(logits)
         and (prev_tokens is None or _is_on_cpu(prev_tokens))
@@ -152,7 +152,8 @@ def _will_do(logits, prev_tokens):
         and logits.stride(-1) == 1
         and (
             prev_tokens is None
-            or prev_tokens.dtype == torch.int64
+            or prev_tokens.layout is torch.strided
+            and prev_tokens.dtype == torch.int64
             and (prev_tokens.ndim == 1 or prev_tokens.ndim == 2 and prev_tokens.shape[:1] == rows)
         )
     )
