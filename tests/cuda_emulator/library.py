@@ -108,6 +108,8 @@ class Emulated:
         sys.modules[name], sys.modules[ops.__name__] = package, ops
         package._ops = ops
         spec.loader.exec_module(package)
+        # Which way a call goes is asked of its tensors, and these lie on the CPU.
+        sys.modules[f"{name}.sample"]._is_on_cpu = lambda value: False
         return package
 
     def tensor(self, tensor, label="input", *, read_only=True):
