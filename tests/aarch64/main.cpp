@@ -16,7 +16,7 @@ using rows::Rows;
 
 namespace {
 
-constexpr int kVocabs[] = {1, 2, 31, 511, 512, 513, 999, 1024, 4097, 50257};
+constexpr int kVocabs[] = {1, 2, 31, 511, 512, 513, 999, 1024, 4097, 20011};
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 constexpr const char* kDTypeNames[] = {"float32", "float16", "bfloat16"};
 #define NAME(name) #name,
