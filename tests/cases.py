@@ -56,6 +56,13 @@ def history(count, length, vocab):
     return ids
 
 
+def with_history(arguments, count, vocab, length=30):
+    """The arguments, with prev_tokens where they have a penalty."""
+    if "repetition_penalty" in arguments:
+        return {**arguments, "prev_tokens": history(count, length, vocab)}
+    return arguments
+
+
 def filter_of(arguments, row=0):
     """The oracle's parameters of one row for keyword arguments of an op."""
 

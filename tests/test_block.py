@@ -6,7 +6,7 @@ from fractions import Fraction as F
 import cases
 import pytest
 import torch
-from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN
+from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, with_history
 from oracle import block, oracle
 from spec_law import Setup, biased, distance, mean_accepted
 from spec_law.compiled import accept_of
@@ -54,12 +54,6 @@ def check(sdo, target, draft, tokens, seed=SEED, **arguments):
         )
         assert (lengths[b], out[b]) == (n, [*given[:n], token, *[-1] * (len(given) - n)])
     return lengths
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" in arguments:
-        return {**arguments, "prev_tokens": cases.history(count, 30, vocab)}
-    return arguments
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Log-probabilities from the CUDA library, run by the emulator: the CPU's bits, and their cost."""
 
+import functools
 import itertools
 
+import cases
 import pytest
 import torch
 from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, history, rows, same_bits
 from test_cuda_same_bits import round_of
 
+with_history = functools.partial(cases.with_history, length=12)
 ALGORITHMS = ["select", "sort"]
 CHAIN = {"temperature": 0.8, "top_k": 50, "top_p": 0.95, "min_p": 0.05}
 
@@ -16,12 +19,6 @@ CHAIN = {"temperature": 0.8, "top_k": 50, "top_p": 0.95, "min_p": 0.05}
 def in_order(emulated):
     yield
     emulated.configure()
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" not in arguments:
-        return arguments
-    return {**arguments, "prev_tokens": history(count, 12, vocab)}
 
 
 def assert_same_sample(sdo, emulated, x, algorithm="select", **arguments):

@@ -2,15 +2,18 @@
 """The CUDA library, run by the emulator as it is shipped, gives the CPU's bits: tokens, kept sets,
 accepted lengths; by either algorithm, whatever the schedule, layout and batch order."""
 
+import functools
 import itertools
 from fractions import Fraction
 
+import cases
 import numpy as np
 import pytest
 import torch
 from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, history, rows, same_bits
 from oracle import oracle
 
+with_history = functools.partial(cases.with_history, length=12)
 ALGORITHMS = ["select", "sort"]
 SMALL = [1, 2, 31, 999, 1024, 4097]
 LARGE = [32000, 50257, 128256]
@@ -21,12 +24,6 @@ SEED, OFFSET = -7, (1 << 59) + 3
 def in_order(emulated):
     yield
     emulated.configure()
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" not in arguments:
-        return arguments
-    return {**arguments, "prev_tokens": history(count, 12, vocab)}
 
 
 def assert_same_row_ops(sdo, emulated, x, algorithm, **arguments):

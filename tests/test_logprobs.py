@@ -6,7 +6,7 @@ import math
 import cases
 import pytest
 import torch
-from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN
+from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, with_history
 from torch.library import opcheck
 
 # What the docstring promises.
@@ -43,12 +43,6 @@ def exact_of_rows(sdo, x, arguments):
 def at(rows, tokens):
     """The tokens' entries; NaN for -1."""
     return rows.gather(-1, tokens.clamp(min=0)[..., None])[..., 0].masked_fill(tokens < 0, NAN)
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" in arguments:
-        return {**arguments, "prev_tokens": cases.history(count, 30, vocab)}
-    return arguments
 
 
 def of_every_token(sdo, x, **arguments):

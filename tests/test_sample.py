@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """sample: the token is a pure function of the row, its parameters, seed, offset and stream."""
 
+import functools
+
 import cases
 import pytest
 import torch
 from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, VOCABS
 from oracle import oracle
 
+with_history = functools.partial(cases.with_history, length=40)
 SEED, OFFSET = 0x9E3779B97F4A7C15, 2**59 + 12345
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" in arguments:
-        return {**arguments, "prev_tokens": cases.history(count, 40, vocab)}
-    return arguments
 
 
 def sample(sdo, logits, **arguments):

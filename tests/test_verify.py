@@ -4,7 +4,7 @@
 import cases
 import pytest
 import torch
-from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, VOCABS
+from cases import DTYPES, FAMILIES, FILTERS, INF, LAYOUTS, NAN, VOCABS, with_history
 from oracle import oracle
 
 SEED, OFFSET = -77, 2**40 + 3
@@ -54,12 +54,6 @@ def verify(sdo, target, draft, tokens, **arguments):
 def check(sdo, target, draft, tokens, **arguments):
     given = {"seed": SEED, "offset": OFFSET, **arguments}
     assert verify(sdo, target, draft, tokens, **given) == expected(target, draft, tokens, **given)
-
-
-def with_history(arguments, count, vocab):
-    if "repetition_penalty" in arguments:
-        return {**arguments, "prev_tokens": cases.history(count, 30, vocab)}
-    return arguments
 
 
 # ---- The token rule, to the bit ----
