@@ -202,6 +202,22 @@ def test_the_penalty_counts_a_repeated_id_once_and_ignores_padding(sdo):
     assert same_bits(out, row(2.0, 0.5, -8.0, 1.0))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("penalty", [0.25, 4.0])
+def test_penalised_tokens_rise_and_fall_across_the_cut(sdo, penalty, dtype):
+    """Those that pass the k-th largest on the way up or down, the largest of their lane or not."""
+    logits = cases.rows("normal", 2, 4097, dtype)
+    by_size = logits.sort(dim=1).indices
+    arguments = {
+        "top_k": 60,
+        "repetition_penalty": penalty,
+        "prev_tokens": torch.cat([by_size[:, :50], by_size[:, -90::2]], 1),
+    }
+    filtered = sdo.filter_logits(logits, **arguments)
+    assert same_bits(filtered, cases.oracle_filter(logits, **arguments))
+    assert kept(filtered) != kept(sdo.filter_logits(logits, top_k=60))
+
+
 def test_a_row_of_prev_tokens_serves_all_rows(sdo):
     logits = cases.rows("normal", 3, 50)
     ids = torch.tensor([3, 7, 7])

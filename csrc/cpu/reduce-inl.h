@@ -33,7 +33,7 @@ inline float mend_maxima(const Row& row) {
     if (row.has_copy(t)) continue;
     float& lane = space.lane_max[t * kLanes + token % kLanes];
     if (row.unpenalised(token) < lane) {
-      lane = larger(row.at(token), lane);
+      if (row.penalties_raise()) lane = larger(row.at(token), lane);
     } else {
       store(space.lane_max + t * kLanes, lane_maxima<kTile>(row.tile(t, nullptr)));
     }
@@ -82,19 +82,24 @@ inline int lanes_reaching(const Row& row, float x) {
 template <class Visit>
 inline void for_each_from(const Row& row, float floor, Visit visit) {
   const F threshold = set1(floor);
-  float buffer[kTile];
   for (int t = 0; t < row.tiles(); ++t) {
     if (!tile_reaches(row.space(), t, floor)) continue;
-    const float* x = row.tile(t, buffer);
-    for (int i = 0; i < kTile; i += 4 * kLanes) {
-      if (!any_ge(lane_maxima<4 * kLanes>(x + i), threshold)) continue;
-      for (int j = i; j < i + 4 * kLanes; j += kLanes) {
-        for (uint32_t hits = mask_ge(load(x + j), threshold); hits; hits &= hits - 1) {
-          const int lane = j + __builtin_ctz(hits);
-          visit(t * kTile + lane, x[lane]);
+    row.with_unpenalised_tile(t, [&](const auto* x) {
+      for (int i = 0; i < kTile; i += 4 * kLanes) {
+        const uint64_t penalised = row.penalised_among(t * kTile + i);
+        if (!penalised && !any_ge(lane_maxima<4 * kLanes>(x + i), threshold)) continue;
+        uint64_t hits = penalised;
+        for (int j = 0; j < 4 * kLanes; j += kLanes) {
+          hits |= uint64_t(mask_ge(load(x + i + j), threshold)) << j;
+        }
+        for (; hits; hits &= hits - 1) {
+          const int lane = __builtin_ctzll(hits), token = t * kTile + i + lane;
+          const bool mended = penalised >> lane & 1;
+          const float logit = mended ? row.at(token) : widen(x[i + lane]);
+          if (!mended || logit >= floor) visit(token, logit);
         }
       }
-    }
+    });
   }
 }
 

@@ -96,6 +96,13 @@ class Row {
   // ---- For the pass over all tiles, which mends few tokens afterwards ----
 
   int penalised() const { return penalised_; }
+  // Bit i is set if the logit of token `first` + i is not the one with_unpenalised_tile shows.
+  // requires a multiple of 64
+  uint64_t penalised_among(int first) const {
+    return has_copy(first / kTile) ? 0 : space_.penalised[first / 64];
+  }
+  // Else they lower a logit, or leave it.
+  bool penalties_raise() const { return penalty_ < 1.0f; }
   bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
   // visit(logits) of the tile where it lies, in the caller's dtype unless there is a copy.
   template <class Visit>
