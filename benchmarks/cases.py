@@ -70,6 +70,18 @@ def drafted(sdo, vocab, drafts, rejected_at):
     return target, draft, tokens
 
 
+def accepted_by_coupling(sdo, target, ids=None, **arguments):
+    """Draft tokens [k] for target rows [k + 1, V], all of which the coupled rule accepts."""
+    tokens = torch.full((1, len(target) - 1), -1)
+    for _ in range(len(target)):
+        length, out = sdo.verify(
+            target[None], None, tokens, prev_tokens=ids, method="coupled", **arguments
+        )
+        tokens = out[:, :-1]
+    assert length == len(target) - 1
+    return tokens[0]
+
+
 def cases(sdo, vocab):
     """(what, ours, eager) for one row of `vocab` tokens."""
     x, ids = logit_rows(1, vocab), history(vocab)
@@ -80,6 +92,10 @@ def cases(sdo, vocab):
     greedy_p, _, _ = drafted(sdo, vocab, drafts=4, rejected_at=4)
     best = greedy_p[:4].argmax(-1)
     batch = (target[None], draft[None], tokens[None])
+    coupled = {"temperature": 0.8, "seed": 3, "top_k": 50, "top_p": 0.95}
+    rows = logit_rows(5, vocab)
+    agreed = accepted_by_coupling(sdo, rows, **coupled)[None]
+    with_top_k = chain(temperature=0.8, top_k=50, top_p=0.95)
     verify_eager = sdo.reference.eager_verify
     return [
         (
@@ -119,9 +135,9 @@ def cases(sdo, vocab):
             lambda: verify_eager(*batch, 0.8),
         ),
         (
-            "verify, coupled, k 50, p .95",
-            lambda: sdo.verify(*batch, 0.8, 3, top_k=50, top_p=0.95, method="coupled"),
-            lambda: eager_draw(full, ids.expand(5, -1), target),
+            "verify, coupled, k 50, p .95, 4 drafts, all accepted",
+            lambda: sdo.verify(rows[None], None, agreed, **coupled, method="coupled"),
+            lambda: eager_draw(with_top_k, ids, rows),
         ),
         (
             "accept, 4 drafts, 2 accepted",

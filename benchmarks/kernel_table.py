@@ -13,7 +13,16 @@ from pathlib import Path
 
 import kernels
 import torch
-from cases import FULL, PLAIN, TOP_P, chain, eager_accept, eager_draw, history
+from cases import (
+    FULL,
+    PLAIN,
+    TOP_P,
+    accepted_by_coupling,
+    chain,
+    eager_accept,
+    eager_draw,
+    history,
+)
 from table import medians, processor
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,12 +107,7 @@ def verify_cases(sdo, clock):
     batch = long[None], long_draft[None], long_tokens[None]
     coupled, _, _ = drafted(VOCAB, DRAFTS)
     ids, full = history(VOCAB), chain(**FULL)
-    drawn = torch.cat(
-        [
-            sdo.sample(row, prev_tokens=ids, seed=3, offset=i, **FULL)
-            for i, row in enumerate(coupled.split(1))
-        ]
-    )
+    agreed = accepted_by_coupling(sdo, coupled, ids, seed=Clock.COUPLED_SEED, **FULL)
     return [
         (
             f"verify_greedy, V {SHORT}, all accepted",
@@ -143,15 +147,14 @@ def verify_cases(sdo, clock):
             lambda: sdo.verify(
                 coupled[None],
                 None,
-                drawn[None, :DRAFTS],
-                FULL["temperature"],
-                3,
-                **{k: v for k, v in FULL.items() if k != "temperature"},
+                agreed[None],
+                seed=Clock.COUPLED_SEED,
+                **FULL,
                 prev_tokens=ids,
                 method="coupled",
             ),
             lambda: eager_draw(full, ids.expand(DRAFTS + 1, -1), coupled),
-            lambda: clock.verify(coupled, None, drawn, coupled=True, previous=ids[0], **FULL),
+            lambda: clock.verify(coupled, None, agreed, coupled=True, previous=ids[0], **FULL),
             coupled,
         ),
     ]
@@ -229,7 +232,7 @@ def main():
     clock = Clock(sdo._cpu_target(arguments.target))
     print(
         f"{processor()}, torch {torch.__version__}, one thread, target {clock.target}, V = {VOCAB} "
-        f"unless said, float32, medians of {arguments.runs} interleaved runs, us\n"
+        f"unless said, float32, medians of {arguments.runs} interleaved turns, us\n"
     )
     print("| op | rows | against | ours | theirs | ratio | kernel | max pass | times it |")
     print("|---|---|---|---|---|---|---|---|---|")

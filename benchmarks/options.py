@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a call's options cost, as a Markdown table: `python benchmarks/options.py`.
 
-The same call with and without the option, in turn, each after an untimed call of its own; medians.
+The same call with and without the option, in turns (benchmarks/table.py); medians.
 For return_logprobs the eager torch code that gives the same two numbers stands beside it.
 """
 

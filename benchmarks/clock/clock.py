@@ -79,6 +79,8 @@ def _filter(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, repetition_penalty=1
 class Clock:
     """Median microseconds of a kernel; `mean=True` where the time depends on the draw."""
 
+    COUPLED_SEED = 0  # of every run by the coupled rule, so that a draft can agree with it
+
     def __init__(self, target="", runs=_RUNS):
         self._library = library()
         self._library.clock_target.restype = ctypes.c_char_p
