@@ -148,7 +148,7 @@ def calls():
     quota, share = rows_at_the_quota()
     return {
         "draw": lambda p: p.sample(x, seed=1, temperature=0.7),
-        "warm": lambda p: p.sample(rows("normal", 8, 999), seed=1, temperature=4.0),
+        "short": lambda p: p.sample(rows("normal", 16, 31), seed=1),
         "nucleus": lambda p: p.sample(x, seed=1, top_p=0.5),
         "chain": lambda p: p.sample(x, seed=1, **FILTERS["chain"]),
         "kept": lambda p: p.filter_logits(x, **FILTERS["chain"]),

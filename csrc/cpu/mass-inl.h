@@ -64,6 +64,7 @@ class Weights {
 };
 
 // A running sum of masses. A lane stays within 32 bits: 512 tokens are 32 of at most 2^21 units.
+constexpr int kSummedVectors = 32;
 struct MassSum {
   I units, rest;
 
@@ -124,15 +125,28 @@ inline uint64_t tile_mass(const float* x, const WeightOf& weight_of) {
 template <class WeightOf>
 inline uint64_t tile_mass_from(const float* x, const WeightOf& weight_of, float floor,
                                uint64_t& whole) {
-  MassSum all, above;
+  const Weights weights(x, kTile, weight_of);
+  const F lowest = set1(floor), none = set1(0.0f);
+  BareSum all, below;
   for (int i = 0; i < kTile; i += kLanes) {
-    const F v = load(x + i), e = weight_of(v);
-    const I units = mass_units(e), rest = mass_rest(e);
-    all.take(units, rest);
-    above.take(where_ge(v, set1(floor), units), where_ge(v, set1(floor), rest));
+    const F e = weights.at(i);
+    all.take(e);
+    below.take(choose_gt(lowest, load(x + i), e, none));
   }
-  whole = all.total();
-  return above.total();
+  whole = all.total(kTile / kLanes);
+  return whole - below.total(kTile / kLanes);
+}
+
+// The mass of any number of logits. May overwrite up to 31 after the last.
+inline uint64_t mass_of_list(float* x, int count, const MassScale& scale) {
+  const int padded = (count + 2 * kLanes - 1) / (2 * kLanes) * (2 * kLanes);
+  for (int i = count; i < padded; ++i) x[i] = -kInfinity;
+  uint64_t sum = 0;
+  for (int i = 0; i < padded; i += kTile) {
+    const int some = padded - i < kTile ? padded - i : kTile;
+    sum += mass_of_tokens(x + i, some, SoftmaxWeight{scale});
+  }
+  return sum;
 }
 
 }  // namespace

@@ -11,17 +11,58 @@ namespace {
 // The share of draws that lie in the nucleus is at least top_p; below this asking does not pay.
 constexpr double kAskFrom = 0.6;
 
-// The mass of the tokens of one tile that equal a tie class [from, above) and are not before
-// `token`.
-inline uint64_t ties_not_before(const float* x, int first, int token, float from, float above,
+// The mass of the tokens of one tie class from `token` on.
+inline uint64_t ties_not_before(const Row& row, int token, const TieClass& ties,
                                 const MassScale& scale) {
   uint64_t sum = 0;
-  for (int i = 0; i < kTile; i += kLanes) {
-    const F v = load(x + i);
-    uint32_t ties = mask_ge(v, set1(from)) & ~mask_ge(v, set1(above));
-    for (; ties; ties &= ties - 1) {
-      const int lane = i + __builtin_ctz(ties);
-      if (first + lane >= token) sum += mass(x[lane], scale);
+  for_each_tie(row, token / kTile, ties, [&](int tie, float x) {
+    if (tie >= token) sum += mass(x, scale);
+  });
+  return sum;
+}
+
+// The mass before the token in the row's order, by a list of what may stand before it.
+inline uint64_t mass_before_by_list(const Row& row, int token, const MassScale& scale,
+                                    const TieClass& ties, float* list) {
+  const F first = set1(ties.first);
+  float buffer[kTile];
+  int count = 0;
+  for (int t = 0; t < row.tiles(); ++t) {
+    if (!tile_reaches(row.space(), t, ties.first)) continue;
+    count += pack_from(row.tile(t, buffer), first, list + count);
+  }
+  const uint64_t mass_from = mass_of_list(list, count, scale);
+  int equal = count;
+  for (int i = 0; i < count; i += kLanes) {
+    equal -= __builtin_popcount(mask_ge(load(list + i), set1(ties.beyond)));
+  }
+  return mass_from -
+         (equal == 1 ? mass(row.at(token), scale) : ties_not_before(row, token, ties, scale));
+}
+
+// The mass before the token in the row's order, and that of the row, in one pass.
+inline uint64_t mass_before(const Row& row, int token, const SoftmaxWeight& weight_of,
+                            const TieClass& ties, uint64_t& total) {
+  float buffer[kTile];
+  uint64_t before = 0;
+  for (int t = 0; t < row.tiles(); ++t) {
+    uint64_t whole;
+    before += tile_mass_from(row.tile(t, buffer), weight_of, ties.first, whole);
+    total += whole;
+  }
+  return before - ties_not_before(row, token, ties, weight_of.scale);
+}
+
+// Some mass of the row below `floor`: its lane maxima there.
+inline uint64_t some_mass_below(const Row& row, float floor, const SoftmaxWeight& weight_of) {
+  uint64_t sum = 0;
+  MassSum maxima;
+  for (int t = 0; t < row.tiles(); ++t) {
+    const F m = load(row.space().lane_max + t * kLanes);
+    maxima.take(weight_of(choose_gt(set1(floor), m, m, set1(-kInfinity))));
+    if (t % kSummedVectors == kSummedVectors - 1 || t == row.tiles() - 1) {
+      sum += maxima.total();
+      maxima = MassSum();
     }
   }
   return sum;
@@ -29,42 +70,24 @@ inline uint64_t ties_not_before(const float* x, int first, int token, float from
 
 // Whether top-p keeps the token: the mass before it in the row's order is under the quota. The
 // quota grows with the mass that was seen so far, so that a part of the row may do.
-inline bool in_nucleus(const Row& row, float x_max, int token, float temperature, double top_p) {
+inline bool in_nucleus(const Row& row, float x_max, int token, float temperature, double top_p,
+                       Workspace& work) {
   const SoftmaxWeight weight_of{mass_scale(x_max, temperature)};
-  const float y = quotient(row.at(token), temperature);
-  const float from = least_logit(y, temperature);
-  const float largest = quotient(x_max, temperature);
-  const float above =
-      y < largest ? least_logit(key_value(order_key(y) + 1), temperature) : kInfinity;
-  // Pass 1: the tiles with tokens that may stand before it.
+  const TieClass ties(row.at(token), x_max, temperature);
+  uint64_t seen = 0;
+  if (4 * lanes_reaching(row, ties.first) > row.tiles() * kLanes) {
+    const uint64_t before = mass_before(row, token, weight_of, ties, seen);
+    return before < top_p_quota(top_p, seen);
+  }
+  const uint64_t before = mass_before_by_list(row, token, weight_of.scale, ties, work.value[0]);
+  const uint64_t below = some_mass_below(row, ties.first, weight_of);
+  if (before < top_p_quota(top_p, before + below)) return true;
   float buffer[kTile];
-  uint64_t before = 0, seen = 0;
   for (int t = 0; t < row.tiles(); ++t) {
-    if (!tile_reaches(row.space(), t, from)) continue;
-    const float* x = row.tile(t, buffer);
-    uint64_t whole;
-    before += tile_mass_from(x, weight_of, from, whole);
-    seen += whole;
-    if (t >= token / kTile) {
-      before -= ties_not_before(x, t * kTile, token, from, above, weight_of.scale);
-    }
-  }
-  // Pass 2: of the others the lane maxima, which are some of their tokens.
-  uint64_t maxima = seen;
-  for (int t = 0; t < row.tiles(); ++t) {
-    if (tile_reaches(row.space(), t, from)) continue;
-    MassSum sum;
-    sum.take(weight_of(load(row.space().lane_max + t * kLanes)));
-    maxima += sum.total();
-  }
-  if (before < top_p_quota(top_p, maxima)) return true;
-  // Pass 3: the others, as far as it takes.
-  for (int t = 0; t < row.tiles(); ++t) {
-    if (tile_reaches(row.space(), t, from)) continue;
     seen += tile_mass(row.tile(t, buffer), weight_of);
     if (before < top_p_quota(top_p, seen)) return true;
   }
-  return before < top_p_quota(top_p, seen);
+  return false;
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ inline int draw_from_nucleus(const Row& row, float x_max, const Filter& filter, 
   const float temperature = filter.temperature;
   if (filter.top_p >= kAskFrom) {
     const int token = draw_from_row(row, x_max, temperature, keep_all(), place);
-    if (in_nucleus(row, x_max, token, temperature, filter.top_p)) return token;
+    if (in_nucleus(row, x_max, token, temperature, filter.top_p, work)) return token;
   }
   const Cut cut = top_p_cut(row, mass_scale(x_max, temperature), filter, work);
   const float floor = least_logit(cut.value, temperature);
