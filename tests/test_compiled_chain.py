@@ -34,9 +34,9 @@ def rows(*arguments, **environment):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
 def test_compiled_code_is_timed_without_its_compilation(sdo, tmp_path):
     [cells] = rows("--only", "sample, greedy", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
-    ours, eager, ratio, compiled, slower, seconds = (float(cell.strip("x")) for cell in cells[2:])
+    *others, compiled, ratio, seconds = (float(cell.strip("x")) for cell in cells[2:])
     assert 0 < compiled < 1e6 * seconds / 10
-    assert min(ours, eager, ratio, slower) > 0
+    assert min(*others, ratio) > 0
 
 
 def test_rows_that_cannot_be_compiled_say_why_and_the_table_goes_on(sdo, tmp_path):
