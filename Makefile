@@ -120,9 +120,10 @@ lint-python: $(DONE)/lint
 lint-cpp: $(DONE)/lint
 	$(BIN)/clang-format --dry-run -Werror $(CPP)
 
-# What the annotations of the package say of each other.
+# What the annotations of the package say of each other, and of a user's calls.
 types: $(DONE)/lint
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/user_types/mypy.ini
 
 # A folder is what a file may know.
 layering:

@@ -3,6 +3,8 @@
 which also prints the figures. A right sampler fails one check with probability 1e-6 (fit.ALPHA);
 each check has a sibling that is a little wrong, and fails."""
 
+from types import SimpleNamespace
+
 import cases
 import fit
 import numpy as np
@@ -92,6 +94,27 @@ def test_draws_drawn_again_are_the_same_and_at_another_offset_are_not(sdo):
 def test_fewer_draws_drawn_again_are_the_same(sdo):
     assert figures.drawn_again(sdo, SHORT).misfit < 1
     assert figures.another_offset(sdo, SHORT).misfit < 1
+
+
+def drawn_by_place(sdo):
+    """Row b draws from noise stream b, whatever its seed."""
+    return lambda logits, seed, offset, **filters: sdo.sample(logits, seed=3, **filters)
+
+
+def drawn_by_memory(sdo):
+    """At an odd address a row is one percent warmer."""
+
+    def sample(logits, **arguments):
+        warmth = 1.01 if logits.data_ptr() % 8 else 1.0
+        return sdo.sample(logits, temperature=warmth, **arguments)
+
+    return sample
+
+
+@pytest.mark.parametrize("wrong", [drawn_by_place, drawn_by_memory])
+def test_draws_that_depend_on_their_place_or_memory_are_not(sdo, wrong):
+    sampler = SimpleNamespace(sample=wrong(sdo))
+    assert figures.drawn_again(sampler, SHORT).misfit > 1
 
 
 def test_a_sampler_that_repeats_itself_once_in_fifty_is_not_independent():

@@ -5,7 +5,13 @@ A number's value is checked here; tensors are checked by the ops themselves, and
 never looked at, so that nothing waits for the device.
 """
 
+from typing import Literal, Union
+
 import torch
+
+Real = Union[float, torch.Tensor]
+Integer = Union[int, torch.Tensor]
+Algorithm = Literal["auto", "sort", "select"]
 
 _OFFSETS = 1 << 60
 _MAX_FLOAT = torch.finfo(torch.float32).max

@@ -8,9 +8,9 @@ of plain decoding, under the token and block rules the same distribution.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from typing import NamedTuple, Optional, Union
+from typing import Any, Literal, NamedTuple, Optional, Union, overload
 
 import torch
 
@@ -22,6 +22,10 @@ from .stats import DecodeStats
 from .verify import accept, verify, verify_greedy
 
 _NAME = "SpeculativeDecoder"
+
+# The prefix is a list or a tensor, as the prompt is: a callback may take one of them only.
+DraftStep = Callable[[Any, int], tuple[Union[Sequence[int], torch.Tensor], Optional[torch.Tensor]]]
+TargetStep = Callable[[Any, Any], torch.Tensor]
 
 
 class Committed(NamedTuple):
@@ -115,28 +119,28 @@ class SpeculativeDecoder:
 
     def __init__(
         self,
-        draft_step,
-        target_step,
-        k=4,
-        greedy=True,
-        generator=None,
+        draft_step: DraftStep,
+        target_step: TargetStep,
+        k: int = 4,
+        greedy: bool = True,
+        generator: Optional[torch.Generator] = None,
         *,
-        inputs="probs",
-        method=None,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        min_p=0.0,
-        repetition_penalty=1.0,
-        seed=None,
-        eos_token_id=None,
-        stop=None,
-        adaptive_k=False,
-        on_round=None,
-        draft_rollback=None,
-        target_rollback=None,
-        draft_token_ids=None,
-    ):
+        inputs: Literal["probs", "logits"] = "probs",
+        method: Optional[Literal["token", "block", "coupled"]] = None,
+        temperature: float = 1.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: Optional[int] = None,
+        eos_token_id: Union[int, list[int], tuple[int, ...], Set[int], None] = None,
+        stop: Optional[Sequence[Union[Sequence[int], torch.Tensor]]] = None,
+        adaptive_k: bool = False,
+        on_round: Optional[Callable[[list[int], int, list[int]], Any]] = None,
+        draft_rollback: Optional[Callable[[int], Any]] = None,
+        target_rollback: Optional[Callable[[int], Any]] = None,
+        draft_token_ids: Optional[torch.Tensor] = None,
+    ) -> None:
         _callbacks.check_callable(_NAME, "draft_step", draft_step)
         _callbacks.check_callable(_NAME, "target_step", target_step)
         hooks = {"draft_rollback": draft_rollback, "target_rollback": target_rollback}
@@ -147,7 +151,7 @@ class SpeculativeDecoder:
         if method not in (None, "token", "block", "coupled"):
             wanted = '"token", "block", "coupled" or None'
             raise ValueError(f"{_NAME}: method is {method!r}, wanted {wanted}")
-        filters = {
+        filters: dict[str, Any] = {
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
@@ -178,6 +182,10 @@ class SpeculativeDecoder:
         self.stats = DecodeStats()
         self._check_combination()
 
+    @overload
+    def generate(self, prompt_ids: list[int], max_new: int = 128) -> list[int]: ...
+    @overload
+    def generate(self, prompt_ids: torch.Tensor, max_new: int = 128) -> torch.Tensor: ...
     def generate(self, prompt_ids: Ids, max_new: int = 128) -> Ids:
         """The prompt and `max_new` new tokens, or fewer up to and with an end-of-sequence token or
         a stop sequence.
@@ -283,8 +291,8 @@ class SpeculativeDecoder:
             accepted, token = map(int, verify_greedy(rows, tokens))
             return accepted, [*draft.tokens[:accepted], token]
         if self.inputs == "probs":
-            method = self.method or "token"
-            verdict = accept(rows, draft.rows, tokens, self.generator, method=method)
+            rule: Literal["token", "block"] = "block" if self.method == "block" else "token"
+            verdict = accept(rows, draft.rows, tokens, self.generator, method=rule)
             accepted, token = map(int, verdict)
             return accepted, [*draft.tokens[:accepted], token]
 

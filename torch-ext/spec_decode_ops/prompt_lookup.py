@@ -6,6 +6,8 @@ Saxena 2023). It costs microseconds, and pays where the output repeats its input
 summaries, quotations, edits of code.
 """
 
+from ._callbacks import Ids
+
 
 class PromptLookup:
     """A `draft_step` that finds the latest earlier place of the text's last n tokens, for n from
@@ -16,7 +18,7 @@ class PromptLookup:
     once; another text starts anew.
     """
 
-    def __init__(self, longest=3, shortest=2):
+    def __init__(self, longest: int = 3, shortest: int = 2) -> None:
         if not 1 <= shortest <= longest:
             raise ValueError(
                 f"PromptLookup: shortest is {shortest} and longest {longest}, "
@@ -24,10 +26,12 @@ class PromptLookup:
             )
         self.longest = longest
         self.shortest = shortest
-        self._text = []
-        self._after = {}  # what tokens -> where the token after them stands, at its latest
+        self._text: list[int] = []
+        self._after: dict[
+            tuple[int, ...], int
+        ] = {}  # what tokens -> where the token after them stands, at its latest
 
-    def __call__(self, prefix, k):
+    def __call__(self, prefix: Ids, k: int) -> tuple[list[int], None]:
         """(tokens, None): up to k tokens to follow `prefix`, a list or 1-D tensor of ids."""
         if not isinstance(prefix, list):
             prefix = prefix.tolist()
@@ -38,11 +42,11 @@ class PromptLookup:
                 return self._copied(place, k), None
         return [], None
 
-    def _copied(self, place, k):
+    def _copied(self, place: int, k: int) -> list[int]:
         source, period = self._text, len(self._text) - place
         return [source[place + i % period] for i in range(k)]
 
-    def _remember(self, text):
+    def _remember(self, text: list[int]) -> None:
         known = len(self._text)
         if text[:known] != self._text:
             self._text, self._after, known = [], {}, 0

@@ -1,31 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
 """sample and filter_logits: from logits to tokens, and what sampling is restricted to."""
 
+from typing import Literal, Optional, Union, overload
+
 import torch
 
 from . import _arguments, _validation, logprobs
+from ._arguments import Algorithm, Integer, Real
 from ._ops import add_op_namespace_prefix, ops
+from .logprobs import Logprobs
 
 _sample_numbers = ops.sample.numbers
 _OFF = (0, 1, 0, 1)  # top_k, top_p, min_p and the penalty
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
+@overload
 def sample(
-    logits,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    min_p=0.0,
-    repetition_penalty=1.0,
-    prev_tokens=None,
-    seed=None,
-    offset=0,
+    logits: torch.Tensor,
+    temperature: Real = ...,
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
     *,
-    algorithm="auto",
-    validate=False,
-    return_logprobs=False,
-):
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: Literal[False] = ...,
+) -> torch.Tensor: ...
+
+
+@overload
+def sample(
+    logits: torch.Tensor,
+    temperature: Real = ...,
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
+    *,
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: Literal[True],
+) -> tuple[torch.Tensor, Logprobs]: ...
+
+
+@overload
+def sample(
+    logits: torch.Tensor,
+    temperature: Real = ...,
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
+    *,
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: bool,
+) -> Union[torch.Tensor, tuple[torch.Tensor, Logprobs]]: ...
+
+
+def sample(
+    logits: torch.Tensor,
+    temperature: Real = 1.0,
+    top_k: Integer = 0,
+    top_p: Real = 1.0,
+    min_p: Real = 0.0,
+    repetition_penalty: Real = 1.0,
+    prev_tokens: Optional[torch.Tensor] = None,
+    seed: Optional[Integer] = None,
+    offset: Integer = 0,
+    *,
+    algorithm: Algorithm = "auto",
+    validate: bool = False,
+    return_logprobs: bool = False,
+) -> Union[torch.Tensor, tuple[torch.Tensor, Logprobs]]:
     """Draw one token a row: penalty -> temperature -> top-k -> top-p -> min-p -> Gumbel-argmax.
 
     The token is a pure function of the logits' values, the parameters, seed, offset and row stream:
@@ -104,17 +162,17 @@ def sample(
 
 
 def filter_logits(
-    logits,
-    temperature=1.0,
-    top_k=0,
-    top_p=1.0,
-    min_p=0.0,
-    repetition_penalty=1.0,
-    prev_tokens=None,
+    logits: torch.Tensor,
+    temperature: Real = 1.0,
+    top_k: Integer = 0,
+    top_p: Real = 1.0,
+    min_p: Real = 0.0,
+    repetition_penalty: Real = 1.0,
+    prev_tokens: Optional[torch.Tensor] = None,
     *,
-    algorithm="auto",
-    validate=False,
-):
+    algorithm: Algorithm = "auto",
+    validate: bool = False,
+) -> torch.Tensor:
     """The logits that `sample` draws from: x / temperature where a token is kept, -inf elsewhere.
 
     It is what the eager chain of transformers' logits processors gives, in one pass; `sample(x,

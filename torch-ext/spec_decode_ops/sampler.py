@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sampler: takes the place of a processor chain, softmax and multinomial in a decoding loop."""
 
-from typing import Any
+from typing import Any, Optional
 
 import torch
 
 from . import _arguments, _generation_options
+from ._arguments import Integer, Real
 from .sample import sample
 
 _NAME = "Sampler"
@@ -29,16 +30,16 @@ class Sampler:
 
     def __init__(
         self,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        min_p=0.0,
-        repetition_penalty=1.0,
+        temperature: Real = 1.0,
+        top_k: Integer = 0,
+        top_p: Real = 1.0,
+        min_p: Real = 0.0,
+        repetition_penalty: Real = 1.0,
         *,
-        seed=None,
-        offset=0,
-    ):
-        self.filters = {
+        seed: Optional[Integer] = None,
+        offset: Integer = 0,
+    ) -> None:
+        self.filters: dict[str, Any] = {
             "temperature": temperature,
             "top_k": top_k,
             "top_p": top_p,
@@ -51,7 +52,9 @@ class Sampler:
         self.offset = offset
 
     @classmethod
-    def from_processors(cls, processors: Any, *, seed=None, offset=0) -> "Sampler":
+    def from_processors(
+        cls, processors: Any, *, seed: Optional[Integer] = None, offset: Integer = 0
+    ) -> "Sampler":
         """From transformers' chain of repetition penalty, temperature, top-k, top-p and min-p, in
         this order, each of them or not. Any other processor raises ValueError."""
         filters = _generation_options.filters(_NAME, processors)
@@ -59,7 +62,9 @@ class Sampler:
             raise ValueError(f"{_NAME}: prompt_ignore_length is given, wanted None")
         return cls(**filters.arguments, seed=seed, offset=offset)
 
-    def __call__(self, logits: torch.Tensor, prev_tokens=None) -> torch.Tensor:
+    def __call__(
+        self, logits: torch.Tensor, prev_tokens: Optional[torch.Tensor] = None
+    ) -> torch.Tensor:
         """int64 [B] for logits [B, V], or 0-d for [V]. prev_tokens [B, L] is what the repetition
         penalty counts."""
         if self.seed is None:

@@ -3,11 +3,12 @@
 
 import sys
 import time
-from typing import Any, Union
+from typing import Any, Literal, Optional, Union
 
 import torch
 
 from . import _callbacks, _generation_options
+from ._arguments import Integer
 from ._batch import Batch, Drawing
 from ._batch_drafts import Drafts, LookupDrafts, ModelDrafts
 from ._cached_rows import CachedRows, padded, reading
@@ -19,20 +20,20 @@ _NAME = "spec_generate"
 
 
 def spec_generate(
-    model,
-    input_ids,
-    logits_processor,
-    stopping_criteria,
-    generation_config,
-    assistant_model=None,
-    streamer=None,
-    seed=None,
-    method="coupled",
-    k=None,
-    adaptive_k=True,
-    stats=None,
-    **model_kwargs,
-):
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    assistant_model: Any = None,
+    streamer: Any = None,
+    seed: Optional[Integer] = None,
+    method: Literal["coupled", "token"] = "coupled",
+    k: Optional[int] = None,
+    adaptive_k: bool = True,
+    stats: Optional[DecodeStats] = None,
+    **model_kwargs: Any,
+) -> Any:
     """The decoding loop of transformers' `generate`, by speculation:
 
         model.generate(**inputs, custom_generate=spec_generate, assistant_model=draft)

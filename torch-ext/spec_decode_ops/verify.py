@@ -1,34 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
 """verify, verify_greedy and accept: which draft tokens stand, and the token that follows them."""
 
+from typing import Literal, Optional, Union, overload
+
 import torch
 
 from . import _arguments, _draft_vocabulary, _validation, logprobs
+from ._arguments import Algorithm, Integer, Real
 from ._ops import add_op_namespace_prefix, ops
+from ._verdicts import Verdict
+from .logprobs import Logprobs
 
 _METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
 _greedy_numbers, _greedy_tensors = ops.verify_greedy.default, ops.verify_greedy.tensors
 
 
+@overload
 def verify(
-    target_logits,
-    draft_logits,
-    draft_tokens,
-    temperature=1.0,
-    seed=None,
-    offset=0,
+    target_logits: torch.Tensor,
+    draft_logits: Optional[torch.Tensor],
+    draft_tokens: torch.Tensor,
+    temperature: Real = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
     *,
-    top_k=0,
-    top_p=1.0,
-    min_p=0.0,
-    repetition_penalty=1.0,
-    prev_tokens=None,
-    method="token",
-    algorithm="auto",
-    validate=False,
-    return_logprobs=False,
-    draft_token_ids=None,
-):
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    method: Literal["token", "block", "coupled"] = ...,
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: Literal[False] = ...,
+    draft_token_ids: Optional[torch.Tensor] = ...,
+) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+@overload
+def verify(
+    target_logits: torch.Tensor,
+    draft_logits: Optional[torch.Tensor],
+    draft_tokens: torch.Tensor,
+    temperature: Real = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
+    *,
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    method: Literal["token", "block", "coupled"] = ...,
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: Literal[True],
+    draft_token_ids: Optional[torch.Tensor] = ...,
+) -> tuple[torch.Tensor, torch.Tensor, Logprobs]: ...
+
+
+@overload
+def verify(
+    target_logits: torch.Tensor,
+    draft_logits: Optional[torch.Tensor],
+    draft_tokens: torch.Tensor,
+    temperature: Real = ...,
+    seed: Optional[Integer] = ...,
+    offset: Integer = ...,
+    *,
+    top_k: Integer = ...,
+    top_p: Real = ...,
+    min_p: Real = ...,
+    repetition_penalty: Real = ...,
+    prev_tokens: Optional[torch.Tensor] = ...,
+    method: Literal["token", "block", "coupled"] = ...,
+    algorithm: Algorithm = ...,
+    validate: bool = ...,
+    return_logprobs: bool,
+    draft_token_ids: Optional[torch.Tensor] = ...,
+) -> Union[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor, Logprobs]]: ...
+
+
+def verify(
+    target_logits: torch.Tensor,
+    draft_logits: Optional[torch.Tensor],
+    draft_tokens: torch.Tensor,
+    temperature: Real = 1.0,
+    seed: Optional[Integer] = None,
+    offset: Integer = 0,
+    *,
+    top_k: Integer = 0,
+    top_p: Real = 1.0,
+    min_p: Real = 0.0,
+    repetition_penalty: Real = 1.0,
+    prev_tokens: Optional[torch.Tensor] = None,
+    method: Literal["token", "block", "coupled"] = "token",
+    algorithm: Algorithm = "auto",
+    validate: bool = False,
+    return_logprobs: bool = False,
+    draft_token_ids: Optional[torch.Tensor] = None,
+) -> Union[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor, Logprobs]]:
     """Verify k draft tokens a row against the target, from logits.
 
     method="token" is speculative sampling (Leviathan et al. 2023, algorithm 1; Chen et al. 2023,
@@ -96,7 +167,9 @@ def verify(
     )
 
 
-def verify_greedy(target_probs, draft_tokens, *, validate=False):
+def verify_greedy(
+    target_probs: torch.Tensor, draft_tokens: torch.Tensor, *, validate: bool = False
+) -> Verdict:
     """Verify K draft tokens at temperature 0: accept while t_i is the first maximum of row i.
 
     Args:
@@ -124,16 +197,16 @@ def verify_greedy(target_probs, draft_tokens, *, validate=False):
 
 
 def accept(
-    target_probs,
-    draft_probs,
-    draft_tokens,
-    generator=None,
+    target_probs: torch.Tensor,
+    draft_probs: Optional[torch.Tensor],
+    draft_tokens: torch.Tensor,
+    generator: Optional[torch.Generator] = None,
     *,
-    uniforms=None,
-    normalized=False,
-    method="token",
-    validate=False,
-):
+    uniforms: Optional[torch.Tensor] = None,
+    normalized: bool = False,
+    method: Literal["token", "block"] = "token",
+    validate: bool = False,
+) -> Verdict:
     """Verify K draft tokens by speculative sampling, from ready probabilities.
 
     Accept t_i while u_i * q_i(t_i) < p_i(t_i) (Leviathan et al. 2023, algorithm 1; Chen et al.
@@ -293,37 +366,3 @@ def _verify_fake(target_logits, *rest):
     rows, positions, _ = target_logits.shape
     accept_len = target_logits.new_empty((rows,), dtype=torch.int64)
     return accept_len, target_logits.new_empty((rows, positions), dtype=torch.int64)
-
-
-def _two_numbers():
-    context = torch.library.get_ctx()
-    return context.new_dynamic_size(), context.new_dynamic_size()
-
-
-def _two_tensors(target_probs):
-    shape = target_probs.shape[:-2]
-    return tuple(target_probs.new_empty(shape, dtype=torch.int64) for _ in range(2))
-
-
-@torch.library.register_fake(add_op_namespace_prefix("verify_greedy"))
-def _verify_greedy_fake(target_probs, draft_tokens):
-    _arguments.require_one_device("verify_greedy", target_probs, draft_tokens)
-    return _two_numbers()
-
-
-@torch.library.register_fake(add_op_namespace_prefix("verify_greedy.tensors"))
-def _verify_greedy_tensors_fake(target_probs, draft_tokens):
-    _arguments.require_one_device("verify_greedy", target_probs, draft_tokens)
-    return _two_tensors(target_probs)
-
-
-@torch.library.register_fake(add_op_namespace_prefix("accept"))
-def _accept_fake(target_probs, *rest):
-    _arguments.require_one_device("accept", target_probs, *rest)
-    return _two_numbers()
-
-
-@torch.library.register_fake(add_op_namespace_prefix("accept.tensors"))
-def _accept_tensors_fake(target_probs, *rest):
-    _arguments.require_one_device("accept", target_probs, *rest)
-    return _two_tensors(target_probs)
