@@ -179,7 +179,7 @@ def test_greedy_verification_reads_each_row_once_up_to_the_first_difference(read
 
 # ---- Log-probabilities ----
 
-TILES = {"off": 0, "top_k": KEPT, "min_p": 1, "top_p": 3}
+TILES = {"off": 0, "top_k": KEPT, "min_p": 1, "top_p": 2}
 FILTERS = {"off": {}, "top_k": {"top_k": TOP_K}, "min_p": {"min_p": 0.01}, "top_p": {"top_p": 0.9}}
 
 

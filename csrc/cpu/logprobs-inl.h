@@ -71,33 +71,6 @@ inline float logprob_of_all(const Row& row, const StripMass& mass, const Filter&
                         : log_probability(x, mass, filter.temperature);
 }
 
-// The mass of what the cut keeps. In most tiles one bound tells: the class of equals at the cut is
-// in, or it is out.
-inline uint64_t mass_before(const Row& row, const Cut& cut, const MassScale& scale,
-                            float temperature) {
-  const SoftmaxWeight weight_of{scale};
-  const float from = least_logit(cut.value, temperature);
-  const bool top = cut.value >= quotient(scale.max, temperature);
-  const float above =
-      top ? kInfinity : least_logit(key_value(order_key(cut.value) + 1), temperature);
-  uint64_t sum = 0, whole;
-  float buffer[kTile], some[kTile];
-  for (int t = 0; t < row.tiles(); ++t) {
-    if (!tile_reaches(row.space(), t, from)) continue;
-    const float* x = row.tile(t, buffer);
-    const int first = t * kTile;
-    if (first < cut.id && cut.id < first + kTile) {
-      for (int i = 0; i < kTile; ++i) {
-        some[i] = x[i] >= (first + i < cut.id ? from : above) ? x[i] : -kInfinity;
-      }
-      sum += tile_mass(some, weight_of);
-    } else {
-      sum += tile_mass_from(x, weight_of, first < cut.id ? from : above, whole);
-    }
-  }
-  return sum;
-}
-
 // Of a row that a filter cuts, over the masses that verification draws by. requires the row's
 // finite maximum, after scan_maxima
 inline float logprob_of_kept(const Row& row, float x_max, const Filter& filter, int token,
@@ -111,9 +84,9 @@ inline float logprob_of_kept(const Row& row, float x_max, const Filter& filter, 
     for (int i = 0; i < selection.count; ++i) total += row.space().mass[i];
   } else {
     const MassScale scale = mass_scale(x_max, filter.temperature);
-    const Cut cut = top_p_cut(row, scale, filter, work);
-    if (!kept(y, token, cut)) return -kInfinity;
-    total = mass_before(row, cut, scale, filter.temperature);
+    const Nucleus nucleus = find_nucleus(row, scale, filter, work);
+    if (!kept(y, token, nucleus.cut)) return -kInfinity;
+    total = nucleus.mass;
   }
   return log_probability(x, {x_max, total}, filter.temperature);
 }

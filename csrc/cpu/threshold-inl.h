@@ -175,10 +175,17 @@ inline void narrow(Measured& m, Bracket bracket, uint64_t need, const MassScale&
   }
 }
 
-// The cut whose class of equal quotients holds the logit `x`: of its tokens, by ascending id, those
-// are kept before which the running mass is under `need`. `above` is the mass of logits above x.
-inline Cut cut_among_ties(const Row& row, float x, uint64_t above, uint64_t need,
-                          const MassScale& scale, float temperature) {
+// What top-p keeps of a whole row, and its mass.
+struct Nucleus {
+  Cut cut;
+  uint64_t mass;
+};
+
+// That whose cut's class of equal quotients holds the logit `x`: of its tokens, by ascending id,
+// those are kept before which the running mass is under `need`. `above` is the mass of logits
+// above x.
+inline Nucleus cut_among_ties(const Row& row, float x, uint64_t above, uint64_t need,
+                              const MassScale& scale, float temperature) {
   const float y = quotient(x, temperature);
   const float from = least_logit(y, temperature);
   const bool top = y >= quotient(scale.max, temperature);
@@ -202,12 +209,12 @@ inline Cut cut_among_ties(const Row& row, float x, uint64_t above, uint64_t need
   }
   int last = 0;
   while ((above += mass(row.at(id[last]), scale)) < need && last < ties - 1) ++last;
-  return {y, id[last] + 1};
+  return {{y, id[last] + 1}, above};
 }
 
 // requires T > 0, top_p on, and the row's finite maximum in `scale`, after scan_maxima
-inline Cut top_p_cut(const Row& row, const MassScale& scale, const Filter& filter,
-                     Workspace& work) {
+inline Nucleus find_nucleus(const Row& row, const MassScale& scale, const Filter& filter,
+                            Workspace& work) {
   const Bracket all = all_with_mass(scale);
   const float top_p = filter.top_p > 0.0 ? float(filter.top_p) : 0.0f;
   Bracket bracket = guess_bracket(row, scale, top_p, work);
@@ -235,6 +242,11 @@ inline Cut top_p_cut(const Row& row, const MassScale& scale, const Filter& filte
     if (m.inside[i] > x) m.above += each[i];
   }
   return cut_among_ties(row, x, m.above, need, scale, filter.temperature);
+}
+
+inline Cut top_p_cut(const Row& row, const MassScale& scale, const Filter& filter,
+                     Workspace& work) {
+  return find_nucleus(row, scale, filter, work).cut;
 }
 
 }  // namespace

@@ -149,15 +149,14 @@ __device__ __forceinline__ void sum_chunk(const Round& round, const GroupPositio
   const ChunkPlace at = chunk_place(group, z.position);
   if (at.chunk >= group.chunks()) return;  // the other group has more
   if (ends_before(round, z.position)) return;
-  const Row row = plain_row(group, at.id);
   float x[kTokensPerThread];
-  if (!group.cut) load_chunk(row, at.chunk, at.first, x);
+  if (!group.cut) load_chunk(plain_row(group, at.id), at.chunk, at.first, x);
   if (uniform_warp() == 0) find_law(group, at, scratch);
   __syncthreads();
   if (uniform(scratch.sums)) {
     const bool cuts = uniform(scratch.cuts);
     const uint32_t tiles = cuts ? kept_tiles(group, at, scratch.row, scratch.law.cut) : kAllTiles;
-    if (group.cut && tiles) load_chunk(row, at.chunk, at.first, x, tiles);
+    if (group.cut && tiles) load_chunk(scratch.row, at.chunk, at.first, x, tiles);
     if (tiles) {
       sum_strip(group, at, scratch, x);
     } else {
