@@ -75,7 +75,12 @@ ACCESSES(16)
 
 void __tsan_read_range(void* from, size_t size) { read(from, size); }
 void __tsan_write_range(void*, size_t) {}
+
+// Of the guards of static variables, whose type is the machine's.
 uint8_t __tsan_atomic8_load(const volatile uint8_t* from, int) {
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
+uint64_t __tsan_atomic64_load(const volatile uint64_t* from, int) {
   return __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 }
