@@ -16,6 +16,7 @@ except ImportError:  # the Hub builder's sandbox: it has the tests but not how w
     collect_ignore = ["test_house.py", "test_packaging.py", "test_targets.py", "test_vector.py"]
     collect_ignore_glob = ["test_aarch64_*.py", "test_cuda_*.py"]
     collect_ignore += ["test_gpu_check.py", "test_model.py", "test_redzones.py", "test_security.py"]
+    collect_ignore += ["test_rows_read.py"]
 
 REPO_ID = "phanerozoic/spec-decode-ops"
 

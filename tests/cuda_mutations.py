@@ -111,6 +111,18 @@ MUTATIONS = [
         "if (unsure && !unsure) sum",
     ),
     Mutation(
+        "a tile of little mass left out of the residual",
+        "pairs.cu",
+        "return mass[t] != 0;",
+        "return mass[t] >> 42 != 0;",
+    ),
+    Mutation(
+        "a tile of each strip left out of what a cut keeps",
+        "mass.cu",
+        "kept_tiles(group, at, scratch.row, scratch.law.cut) : kAllTiles",
+        "kept_tiles(group, at, scratch.row, scratch.law.cut) & 7 : kAllTiles",
+    ),
+    Mutation(
         "a ticket without its acquire",
         "mass.cu",
         "arrived.fetch_add(1, ::cuda::memory_order_acq_rel)",
@@ -145,6 +157,8 @@ def calls():
     near = target[:, :2] * (1 + 1e-7 * torch.randn(3, 2, 999, generator=torch.manual_seed(1)))
     words = torch.full((3, 3), -1)  # the largest fraction: rejects what is not surely accepted
     block = round_of(40, 3, 31)
+    likely = round_of(20, 2, 999)[:2]
+    likely += (likely[1].argmax(-1),)
     quota, share = rows_at_the_quota()
     return {
         "draw": lambda p: p.sample(x, seed=1, temperature=0.7),
@@ -157,6 +171,7 @@ def calls():
         "unit": lambda p: p.filter_logits(quota, top_p=share),
         "flat": lambda p: p.filter_logits(rows("constant", 1, 4097), top_p=0.5),
         "verify": lambda p: p.verify(target, draft, tokens, seed=3)[1],
+        "filtered": lambda p: p.verify(*likely, seed=3, top_k=9)[1],
         "near": lambda p: p._verify_with_words(target, near, tokens, words)[1],
         "block": lambda p: p.verify(*block, seed=3, method="block")[1],
         "greedy": lambda p: p.verify_greedy(target, tokens)[1],

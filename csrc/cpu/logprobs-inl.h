@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // logprobs: what tokens had for log-probability (common/logprob.h), under the filters and without
-// any. Where no filter cuts, both come of one pass over the row.
+// any. Both come of one pass over the row, but for what it takes to find its cut and what that
+// keeps.
 #pragma once
 
 #include "common/logprob.h"
@@ -70,16 +71,24 @@ inline float logprob_of_all(const Row& row, const StripMass& mass, const Filter&
                         : log_probability(x, mass, filter.temperature);
 }
 
-// Of a row that a filter cuts, over the masses that verification draws by.
-inline float logprob_of_kept(const Penalised& logits, const Filter& filter, int token,
+// Of a row that a filter cuts, over the masses that verification draws by. requires the row's
+// finite maximum, after scan_maxima
+inline float logprob_of_kept(const Row& row, float x_max, const Filter& filter, int token,
                              Workspace& work) {
-  if (logits.max == -kInfinity) return -kInfinity;
-  const Selection selection = select(logits.row, logits.max, filter, true, work);
-  const float x = logits.row.at(token);
-  if (!kept(quotient(x, filter.temperature), token, selection.cut)) return -kInfinity;
+  if (x_max == -kInfinity) return -kInfinity;
+  const float x = row.at(token), y = quotient(x, filter.temperature);
   uint64_t total = 0;
-  for (int i = 0; i < selection.count; ++i) total += logits.row.space().mass[i];
-  return log_probability(x, {logits.max, total}, filter.temperature);
+  if (has_top_k(filter, row.vocab()) || has_min_p(filter)) {
+    const Selection selection = select(row, x_max, filter, true, work);
+    if (!kept(y, token, selection.cut)) return -kInfinity;
+    for (int i = 0; i < selection.count; ++i) total += row.space().mass[i];
+  } else {
+    const MassScale scale = mass_scale(x_max, filter.temperature);
+    const Nucleus nucleus = find_nucleus(row, scale, filter, work);
+    if (!kept(y, token, nucleus.cut)) return -kInfinity;
+    total = nucleus.mass;
+  }
+  return log_probability(x, {x_max, total}, filter.temperature);
 }
 
 inline Logprob logprob_of_token(const LogprobParams& p, int64_t index, int64_t position, int token,
@@ -95,13 +104,12 @@ inline Logprob logprob_of_token(const LogprobParams& p, int64_t index, int64_t p
   seen.drafted = p.tokens.row(index);
   seen.drafted_count = position;
   seen.drafted_stride = p.tokens.stride;
-  if (!greedy(filter) && !keeps_everything(filter, plain.vocab())) {
-    for (int t = 0; t < plain.tiles(); ++t) plain_strips.take(t);
-    const Penalised logits(p.logits, index, position, filter, seen, work.target);
-    return {logprob_of_kept(logits, filter, token, work), unfiltered()};
-  }
   Row row(data, p.logits.dtype, p.logits.vocab, work.target);
   if (filter.penalty != 1.0f) penalise_seen(row, seen, filter.penalty);
+  if (!greedy(filter) && !keeps_everything(filter, plain.vocab())) {
+    const float x_max = finite_maximum(row, [&](int t) { plain_strips.take(t); });
+    return {logprob_of_kept(row, x_max, filter, token, work), unfiltered()};
+  }
   Strips strips(row, greedy(filter) ? 1.0f : filter.temperature);
   const bool plain_law = !row.penalised() && (greedy(filter) || filter.temperature == 1.0f);
   for (int t = 0; t < plain.tiles(); ++t) {

@@ -45,24 +45,34 @@ inline float mend_maxima(const Row& row) {
   return max_of(largest);
 }
 
-// The largest logit, -inf in an empty row; NaN is passed over. Fills space.lane_max.
-inline float scan_maxima(const Row& row) {
+// The largest logit, -inf in an empty row; NaN is passed over. Fills space.lane_max. Calls
+// beside(t) while tile t is at hand.
+template <class Beside>
+inline float scan_maxima(const Row& row, Beside beside) {
   F largest = set1(-kInfinity);
   for (int t = 0; t < row.tiles(); ++t) {
     const F m =
         row.with_unpenalised_tile(t, [](const auto* tile) { return lane_maxima<kTile>(tile); });
     store(row.space().lane_max + t * kLanes, m);
     largest = larger(m, largest);
+    beside(t);
   }
   return row.penalised() ? mend_maxima(row) : max_of(largest);
 }
+inline float scan_maxima(const Row& row) {
+  return scan_maxima(row, [](int) {});
+}
 
 // The same with +inf resolved: what is left has a finite maximum or is empty.
-inline float finite_maximum(Row& row) {
-  const float largest = scan_maxima(row);
+template <class Beside>
+inline float finite_maximum(Row& row, Beside beside) {
+  const float largest = scan_maxima(row, beside);
   if (largest < kInfinity) return largest;
   row.share_among_infinite();
   return scan_maxima(row);
+}
+inline float finite_maximum(Row& row) {
+  return finite_maximum(row, [](int) {});
 }
 
 inline bool tile_reaches(const RowSpace& space, int t, float x) {

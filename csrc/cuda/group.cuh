@@ -2,7 +2,7 @@
 // The rows of a call, and what the passes over them leave in the workspace for those that follow.
 #pragma once
 
-#include "common/mass.h"
+#include "common/logprob.h"
 #include "common/params.h"
 #include "common/prefix_filter.h"
 #include "common/winner.h"
@@ -57,13 +57,14 @@ struct RowGroup {
   FilterSet filter;
   Tokens drafted;  // position i has seen the first i of them
 
-  float* tile_max;       // [rows, tiles]
-  uint32_t* penalised;   // [rows, chunks * kChunk / 32] bits
-  Winner* chunk_winner;  // [rows, chunks]
-  uint64_t* bin_mass;    // [rows, kBins]
-  uint64_t* tile_mass;   // [rows, tiles]
-  RowLaw* law;           // [rows]
-  Cut* cut;              // [rows]
+  float* tile_max;         // [rows, tiles]
+  uint32_t* penalised;     // [rows, chunks * kChunk / 32] bits
+  Winner* chunk_winner;    // [rows, chunks]
+  StripMass* plain_strip;  // [rows, strips] of the logits as they were given, at temperature 1
+  uint64_t* bin_mass;      // [rows, kBins]
+  uint64_t* tile_mass;     // [rows, tiles]
+  RowLaw* law;             // [rows]
+  Cut* cut;                // [rows]
 
   // Of the target.
   uint32_t* arrived;        // [rows] blocks that have summed the row, or the draft's

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // logprobs: what tokens had for log-probability (common/logprob.h), under the filters and without
 // any. A pass over the rows that sums their strips, and a warp that brings a row's strips together.
-// Where a filter may be on, the scan and the rows' cuts come before.
-#include "common/logprob.h"
-
+// Where a filter may be on, that pass is the scan, for the rows' cuts; what they keep is then
+// summed from the tiles that hold it.
 #include "cuda/cuts.cuh"
 #include "cuda/logit_cut.cuh"
 #include "cuda/plan.cuh"
 #include "cuda/scan.cuh"
 #include "cuda/scanned.cuh"
+#include "cuda/strip.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
 
-static_assert(kStrip == kMassStrip, "a warp holds a strip");
-
 struct StripParams {
-  RowGroup group;  // whose `drafted` are the tokens
-  StripMass* plain;
-  StripMass* filtered;  // [rows, strips] each; nullptr: the law is the plain one
+  RowGroup group;       // whose `drafted` are the tokens
+  StripMass* plain;     // [rows, strips], by the scan if there is one
+  StripMass* filtered;  // the same; nullptr: the law is the plain one
   float* filtered_out;
   float* unfiltered_out;  // [sequences, positions] each
 
@@ -76,42 +74,6 @@ __device__ __forceinline__ void read_law(const RowGroup& group, const RowId& id,
   scratch.max = max;
 }
 
-// The warp's tokens relative to `max`, in every lane.
-__device__ __forceinline__ StripMass strip_from(const float (&x)[kTokensPerThread], float max,
-                                                float temperature) {
-  const MassScale scale = strip_scale(max, temperature);
-  uint32_t units = 0;
-  int32_t rest = 0;
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) {
-    const float e = weight(x[j], scale);
-    units += uint32_t(mass_units(e));
-    rest += mass_rest(e);
-  }
-  return {max, warp_mass(units, rest)};
-}
-
-// Relative to their own largest logit.
-__device__ __forceinline__ StripMass strip_mass(const float (&x)[kTokensPerThread],
-                                                float temperature) {
-  float max = -kInfinity;
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) max = fmaxf(max, x[j]);
-  max = warp_max(max);
-  if (uniform(max > -kInfinity && max < kInfinity)) return strip_from(x, max, temperature);
-  uint32_t infinite = 0;
-#pragma unroll
-  for (int j = 0; j < kTokensPerThread; ++j) infinite += x[j] == kInfinity;
-  return {max, __reduce_add_sync(kAllLanes, infinite) * kMassOfMax};
-}
-
-__device__ __forceinline__ void keep_strip(const StripParams& p, const ChunkPlace& at,
-                                           const StripMass& mass, StripMass* strips) {
-  if (at.strip < p.strips() && lane_of_thread() == 0) {
-    strips[at.id.row * p.strips() + at.strip] = mass;
-  }
-}
-
 // The row's mass from its strips, in every lane. By a warp.
 __device__ __forceinline__ StripMass row_mass(const StripMass* strip, int strips,
                                               float temperature) {
@@ -144,28 +106,33 @@ __device__ __forceinline__ float filtered_logprob(const StripParams& p, const Ro
 
 }  // namespace
 
-// Pass 1: the strips.
+// The strips.
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     strip_kernel(const __grid_constant__ StripParams p) {
   __shared__ StripScratch scratch;
   const ChunkPlace at = chunk_place(p.group, blockIdx.z);
   if (!has_token(p.group, at.id)) return;
+  const Row row = plain_row(p.group, at.id);
   float x[kTokensPerThread];
-  load_chunk(plain_row(p.group, at.id), at.chunk, at.first, x);
+  if (!p.group.cut) load_chunk(row, at.chunk, at.first, x);
   if (p.filtered && uniform_warp() == 0) read_law(p.group, at.id, scratch);
-  keep_strip(p, at, strip_mass(x, 1.0f), p.plain);
+  if (!p.group.plain_strip) keep_strip(p.group, at, strip_mass(x, 1.0f), p.plain);
   if (!p.filtered) return;
   __syncthreads();
+  const bool cuts = uniform(scratch.cuts);
+  const uint32_t tiles = cuts ? kept_tiles(p.group, at, scratch.row, scratch.cut) : kAllTiles;
+  if (!tiles) return keep_strip(p.group, at, {scratch.max, 0}, p.filtered);
+  if (p.group.cut) load_chunk(row, at.chunk, at.first, x, tiles);
   settle(scratch.row, at.first, x);
-  if (uniform(scratch.cuts)) {
+  if (cuts) {
     drop(scratch.cut, at, x);
-    keep_strip(p, at, strip_from(x, scratch.max, scratch.temperature), p.filtered);
+    keep_strip(p.group, at, strip_from(x, scratch.max, scratch.temperature), p.filtered);
   } else {
-    keep_strip(p, at, strip_mass(x, scratch.temperature), p.filtered);
+    keep_strip(p.group, at, strip_mass(x, scratch.temperature), p.filtered);
   }
 }
 
-// Pass 2: a warp a row.
+// What they say of the row's token. A warp a row.
 __global__ void __launch_bounds__(kWarp) logprob_kernel(const __grid_constant__ StripParams p) {
   const RowId id = row_id(p.group, blockIdx.x, blockIdx.z);
   float filtered = bits_float(0x7fc00000u), unfiltered = filtered;
@@ -193,14 +160,15 @@ struct Plan {
 Plan plan(const LogprobParams& p, int64_t rows, Algorithm algorithm, void* workspace) {
   Arena arena(workspace);
   Plan plan{};
-  const RowGroup group = new_group(p.logits, rows, p.tokens.length, p.filter, p.tokens, arena);
+  RowGroup group = new_group(p.logits, rows, p.tokens.length, p.filter, p.tokens, arena);
   const bool cuts = may_cut(p.filter, p.logits.vocab);
+  plan.scans = cuts || may_penalise(p.filter);
+  const int64_t strips = group.rows() * group.vocab_over(kStrip);
+  plan.strips.plain = arena.take<StripMass>(strips);
+  if (plan.scans) group.plain_strip = plan.strips.plain;
   plan.cuts = plan_cuts(group, cuts, algorithm, arena);
   plan.strips.group = plan.cuts.group;
-  plan.scans = cuts || may_penalise(p.filter);
   const bool unit = !p.filter.temperature.values && p.filter.temperature.scalar == 1.0f;
-  const int64_t strips = group.rows() * plan.strips.strips();
-  plan.strips.plain = arena.take<StripMass>(strips);
   if (plan.scans || !(unit || must_be_greedy(p.filter))) {
     plan.strips.filtered = arena.take<StripMass>(strips);
   }

@@ -19,7 +19,8 @@ struct MassScratch {
 };
 
 // What all of the row's blocks need to know of it. By the first warp, while the logits are on their
-// way; the row's first block leaves its law.
+// way or, of a row that may be cut, before it is known which of them matter; the row's first block
+// leaves its law.
 __device__ __forceinline__ void find_law(const RowGroup& group, const ChunkPlace& at,
                                          MassScratch& scratch) {
   const Filter filter = filter_of(group, at.id.sequence);
@@ -149,10 +150,19 @@ __device__ __forceinline__ void sum_chunk(const Round& round, const GroupPositio
   if (at.chunk >= group.chunks()) return;  // the other group has more
   if (ends_before(round, z.position)) return;
   float x[kTokensPerThread];
-  load_chunk(plain_row(group, at.id), at.chunk, at.first, x);
+  if (!group.cut) load_chunk(plain_row(group, at.id), at.chunk, at.first, x);
   if (uniform_warp() == 0) find_law(group, at, scratch);
   __syncthreads();
-  if (uniform(scratch.sums)) sum_strip(group, at, scratch, x);
+  if (uniform(scratch.sums)) {
+    const bool cuts = uniform(scratch.cuts);
+    const uint32_t tiles = cuts ? kept_tiles(group, at, scratch.row, scratch.law.cut) : kAllTiles;
+    if (group.cut && tiles) load_chunk(scratch.row, at.chunk, at.first, x, tiles);
+    if (tiles) {
+      sum_strip(group, at, scratch, x);
+    } else {
+      keep_tiles(group, at, uint64_t(0), group.tile_mass);
+    }
+  }
   __syncthreads();
   if (uniform_warp() == 0 && is_last(round.rows, at.id)) judge_position(round, at.id);
 }

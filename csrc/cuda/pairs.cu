@@ -147,6 +147,14 @@ __device__ __forceinline__ void settle_logits(const RowGroup& group, const Law& 
   if (group.cut) drop(law.cut, at, x);
 }
 
+// Those of the warp's tiles whose pairs are read: of a target that is cut, where it has a mass.
+// With top-k they are no more than k.
+__device__ __forceinline__ uint32_t tiles_with_mass(const RowGroup& target, const ChunkPlace& at) {
+  if (!target.cut) return kAllTiles;
+  const uint64_t* mass = target.tile_mass + at.id.row * target.tiles();
+  return tiles_of_strip(target, at, [&](int t) { return mass[t] != 0; });
+}
+
 // Takes a token out, of which p <= q as the draft is that token.
 __device__ __forceinline__ void spare(int token, int first, float (&x)[kTokensPerThread]) {
 #pragma unroll
@@ -188,19 +196,26 @@ __global__ void __launch_bounds__(kThreads, 2) pair_kernel(const __grid_constant
   if (!wanted.is_wanted) return;
   const RowId& id = wanted.id;
   const ChunkPlace at = chunk_place(rows.target, id.position);
+  const uint32_t tiles = tiles_with_mass(rows.target, at);
   float x[kTokensPerThread], z[kTokensPerThread];
-  load_chunk(plain_row(rows.target, id), at.chunk, at.first, x);
+  load_chunk(plain_row(rows.target, id), at.chunk, at.first, x, tiles);
   const bool drafted = wanted.share && rows.draft.positions;
   if (uniform(drafted)) {
     const RowId of_draft = row_id(rows.draft, id.sequence, id.position);
-    load_chunk(plain_row(rows.draft, of_draft), at.chunk, at.first, z);
+    load_chunk(plain_row(rows.draft, of_draft), at.chunk, at.first, z, tiles);
   } else {
-    end_row(-1, z);
+    leave_out(0, 0, z);
   }
   if (uniform_warp() == 0) find_pair(p.round, wanted, scratch);
   __syncthreads();
+  PairSum* sums = p.pairs.of(rows.target, id);
+  if (!tiles) {
+    keep_sums(rows.target.tiles(), at.strip * kTilesPerStrip, sums,
+              [](int) { return PairSum{0, 0}; });
+    return;
+  }
   if (!drafted) spare(scratch.draft.token, at.first, x);
-  sum_strip(rows, at, scratch, x, z, p.pairs.of(rows.target, id));
+  sum_strip(rows, at, scratch, x, z, sums);
 }
 
 cudaError_t sum_pairs(const PairParams& params, cudaStream_t stream) {

@@ -25,6 +25,7 @@ constexpr int kTile = 128;
 constexpr int kTilesPerStrip = kStrip / kTile;
 constexpr int kTilesPerChunk = kChunk / kTile;
 constexpr int kLoadsPerTile = kTile / kWarp;
+constexpr uint32_t kAllTiles = (1u << kTilesPerStrip) - 1;  // of a strip, a bit each
 
 // A block that finishes one row.
 constexpr int kRowThreads = 256;

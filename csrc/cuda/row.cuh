@@ -68,38 +68,43 @@ __device__ __forceinline__ uint32_t* penalised_bits(const RowGroup& group, int64
 }
 
 // A thread's tokens of a chunk in registers: x[j] is the logit of token `first + 32 j`, -inf past
-// the vocabulary. All loads are issued before the first is used. Only the row's last chunk looks
-// where it ends.
+// the vocabulary and in tiles of the strip that are not asked for. All loads are issued before the
+// first is used. Only the row's last chunk looks where it ends.
 template <class Logit>
 __device__ __forceinline__ void load_whole(const Logit* from, Logit (&bits)[kTokensPerThread]) {
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) bits[j] = from[kWarp * j];
 }
 
+// Whether the j-th load is of the first `count` tokens, and of one of the tiles.
+__device__ __forceinline__ bool loads(int j, int count, uint32_t tiles) {
+  return kWarp * j < count && (tiles >> j / kLoadsPerTile & 1);
+}
+
 template <class Logit>
-__device__ __forceinline__ void load_last(const Logit* from, int count,
+__device__ __forceinline__ void load_some(const Logit* from, int count, uint32_t tiles,
                                           Logit (&bits)[kTokensPerThread]) {
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) {
-    if (kWarp * j < count) bits[j] = from[kWarp * j];
+    if (loads(j, count, tiles)) bits[j] = from[kWarp * j];
   }
 }
 
-__device__ __forceinline__ void end_row(int count, float (&x)[kTokensPerThread]) {
+__device__ __forceinline__ void leave_out(int count, uint32_t tiles, float (&x)[kTokensPerThread]) {
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) {
-    if (kWarp * j >= count) x[j] = -kInfinity;
+    if (!loads(j, count, tiles)) x[j] = -kInfinity;
   }
 }
 
-__device__ __forceinline__ void load_16_bits(const Row& row, int first, bool whole,
+__device__ __forceinline__ void load_16_bits(const Row& row, int first, bool whole, uint32_t tiles,
                                              float (&x)[kTokensPerThread]) {
   const uint16_t* from = reinterpret_cast<const uint16_t*>(row.data) + first;
   uint16_t bits[kTokensPerThread] = {};
   if (whole) {
     load_whole(from, bits);
   } else {
-    load_last(from, row.vocab - first, bits);
+    load_some(from, row.vocab - first, tiles, bits);
   }
   if (row.dtype == DType::kFloat16) {
 #pragma unroll
@@ -111,19 +116,20 @@ __device__ __forceinline__ void load_16_bits(const Row& row, int first, bool who
 }
 
 __device__ __forceinline__ void load_chunk(const Row& row, int chunk, int first,
-                                           float (&x)[kTokensPerThread]) {
-  const bool whole = (chunk + 1) * kChunk <= row.vocab;
+                                           float (&x)[kTokensPerThread],
+                                           uint32_t tiles = kAllTiles) {
+  const bool whole = (chunk + 1) * kChunk <= row.vocab && tiles == kAllTiles;
   if (row.dtype == DType::kFloat32) {
     const float* from = reinterpret_cast<const float*>(row.data) + first;
     if (whole) {
       load_whole(from, x);
     } else {
-      load_last(from, row.vocab - first, x);
+      load_some(from, row.vocab - first, tiles, x);
     }
   } else {
-    load_16_bits(row, first, whole, x);
+    load_16_bits(row, first, whole, tiles, x);
   }
-  if (!whole) end_row(row.vocab - first, x);
+  if (!whole) leave_out(row.vocab - first, tiles, x);
 }
 
 // Replaces those of a lane's values whose bit is set in `which`. They are few, so that one copy of
@@ -207,6 +213,22 @@ __device__ __forceinline__ void drop(const LogitCut& cut, const ChunkPlace& at,
   const float bound = end <= cut.id ? cut.from : cut.above;
 #pragma unroll
   for (int j = 0; j < kTokensPerThread; ++j) x[j] = x[j] >= bound ? x[j] : -kInfinity;
+}
+
+// Those of the warp's tiles that `asks`, which is shown the numbers of tiles of the row.
+template <class Asks>
+__device__ __forceinline__ uint32_t tiles_of_strip(const RowGroup& group, const ChunkPlace& at,
+                                                   Asks asks) {
+  const int tile = at.strip * kTilesPerStrip + lane_of_thread();
+  const bool mine = lane_of_thread() < kTilesPerStrip && tile < group.tiles();
+  return __ballot_sync(kAllLanes, mine && asks(tile));
+}
+
+// Those that hold a token which the cut keeps. requires the row as the scan left it
+__device__ __forceinline__ uint32_t kept_tiles(const RowGroup& group, const ChunkPlace& at,
+                                               const Row& row, const LogitCut& cut) {
+  const float* tile_max = group.tile_max + at.id.row * group.tiles();
+  return tiles_of_strip(group, at, [&](int t) { return row.resolve(tile_max[t]) >= cut.from; });
 }
 
 // Leaves the values of the warp's tiles, of which lane i holds the i-th.

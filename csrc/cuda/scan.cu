@@ -2,6 +2,7 @@
 #include "cuda/scan.cuh"
 
 #include "cuda/draw.cuh"
+#include "cuda/strip.cuh"
 
 namespace spec_decode_ops {
 namespace cuda {
@@ -111,6 +112,7 @@ __device__ __forceinline__ void scan_chunk(const RowGroup& group, const Noise& n
   float x[kTokensPerThread];
   load_chunk(row, at.chunk, at.first, x);
   clear_sums(group, at);
+  if (group.plain_strip) keep_strip(group, at, strip_mass(x, 1.0f), group.plain_strip);
   const bool asks = group.penalised || group.chunk_winner;
   if (asks) {
     if (uniform_warp() == 0) read_parameters(group, noise, at.id, scratch);

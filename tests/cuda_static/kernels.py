@@ -32,8 +32,8 @@ PASSES = ("scan_kernel", "bin_kernel", "mass_kernel", "write_kernel", "strip_ker
 
 # Functions that few tokens, or few rows, come to. With an opcode: their blocks that have it.
 RARE = (
-    "load_last",  # the row's last chunk
-    "end_row",
+    "load_some",  # the row's last chunk, and rows of which few tiles matter
+    "leave_out",
     "load_16_bits",  # 16-bit rows
     "mark_history",
     "penalise_all",
@@ -101,17 +101,19 @@ MASSES = {
 PAIRS = {**LOAD, "keep_sums": "sums", "drop": "cut", "find_pair": ONE_WARP}
 BINS = {**LOAD, "mass": "bins", "bin_of": "bins", "add": "bins", "find_scales": ONE_WARP}
 QUOTIENTS = {**LOAD, "divide_all": "quotients", "kept": "quotients", "find_cut": ONE_WARP}
+# What the scan does besides where log-probabilities are asked for.
+STRIPS = ("strip_mass", "strip_from", "keep_strip")
 PASS_LIST = (
     Pass(
         "maxima",
         "scan_kernel",
         MAXIMA,
         (),
-        ("find_zero_bytes", "draw_chunk"),
+        ("find_zero_bytes", "draw_chunk", *STRIPS),
         (("maxima",), 5),
         4,
     ),
-    Pass("maxima and draw", "scan_kernel", NOISE, (), (), (("noise",), 9), 8.5),
+    Pass("maxima and draw", "scan_kernel", NOISE, (), STRIPS, (("noise",), 9), 8.5),
     Pass("masses", "mass_kernel", MASSES, ("drop",), (), (("masses",), 24), 20.5),
     Pass("masses under a cut", "mass_kernel", MASSES, (), (), (("masses",), 24), 23),
     # Of a token of both rows: their two masses, and on which side of the rule it stands.
