@@ -54,7 +54,7 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   }
   const Fractions u = fractions_of(p, row, position);
   if (!in_vocabulary(drafted, p.target, p.draft)) {
-    return end_of_draft(law_of(target_row, p.normalized, 0), u, work);
+    return end_of_draft(law_of(target_row, p.normalized, 0), u);
   }
   const int token = int(drafted);
   const auto surely = [&](const Share& draft) {

@@ -3,6 +3,7 @@
 // and draws by integer weight from a law or from the residual of two.
 #pragma once
 
+#include "cpu/excess-inl.h"
 #include "cpu/residual-inl.h"
 #include "cpu/select-inl.h"
 
@@ -121,37 +122,24 @@ inline void take_total(Law& law) {
   law.summed = true;
 }
 
-// The first id at which the running sum of weights exceeds `fraction` of the whole; -1 if all weigh
-// nothing. Weights come by tile: their sum, and one by one.
-template <class SumOfTile, class WeightsOfTile>
-inline int draw_by_weight(int tiles, uint64_t fraction, Wide* sums, SumOfTile sum_of_tile,
-                          WeightsOfTile weights_of_tile) {
-  Wide total{0, 0};
-  for (int t = 0; t < tiles; ++t) {
-    sums[t] = sum_of_tile(t);
-    total = add(total, sums[t]);
+// A token drawn from the law, the first at which the running sum of masses exceeds `fraction` of
+// the whole; -1 if it has no mass.
+inline int draw_from_law(const Law& law, uint64_t fraction) {
+  const uint64_t* sums = law.row->space().tile_sum;
+  uint64_t total = 0;
+  if (law.summed) {
+    for (int t = 0; t < law.row->tiles(); ++t) total += sums[t];
+  } else {
+    total = sum_tiles(law);
   }
-  if (is_zero(total)) return -1;
-  Wide goal = scale(fraction, total);
-  int t = 0;
-  for (; !less(goal, sums[t]); ++t) goal = sub(goal, sums[t]);
-  Wide weights[kTile];
-  weights_of_tile(t, weights);
-  int i = 0;
-  for (; !less(goal, weights[i]); ++i) goal = sub(goal, weights[i]);
+  if (total == 0) return -1;
+  uint64_t goal = mul_high(fraction, total);
+  int t = 0, i = 0;
+  for (; goal >= sums[t]; ++t) goal -= sums[t];
+  uint64_t mass[kTile];
+  tile_masses(law, t, mass);
+  for (; goal >= mass[i]; ++i) goal -= mass[i];
   return t * kTile + i;
-}
-
-// A token drawn from the law; -1 if it has no mass.
-inline int draw_from_law(const Law& law, uint64_t fraction, Workspace& work) {
-  if (!law.summed) sum_tiles(law);
-  const auto sum = [&](int t) { return Wide{0, law.row->space().tile_sum[t]}; };
-  const auto weights = [&](int t, Wide* out) {
-    uint64_t mass[kTile];
-    tile_masses(law, t, mass);
-    for (int i = 0; i < kTile; ++i) out[i] = {0, mass[i]};
-  };
-  return draw_by_weight(law.row->tiles(), fraction, work.tile_weight, sum, weights);
 }
 
 // Of tile t of a target that is a selection: only its entries can have a residual.
@@ -210,7 +198,7 @@ template <class Residual>
 inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
                           const KeptMass& whole, uint64_t fraction, Workspace& work) {
   const auto total = residual.weight(whole);
-  if (is_zero(total)) return draw_from_law(p, fraction, work);
+  if (is_zero(total)) return draw_from_law(p, fraction);
   auto goal = scale(fraction, total);
   // The first weight whose running sum exceeds the goal.
   const auto found = [&](const KeptMass& kept) {
@@ -231,8 +219,38 @@ inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
   }
 }
 
+// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere.
+inline int surely_drawn_from_residual(const Law& p, const Law& q, uint64_t fraction,
+                                      Workspace& work) {
+  if (p.kind != q.kind || p.infinite || q.infinite || p.total == 0 || q.total == 0) return -1;
+  const double ratio = double(q.total) / double(p.total);
+  // A mass is its weight to 2^-44, and three roundings of at most 2^-24 follow, of which the last
+  // is in the sum; where the ratio is 1 it is the only one.
+  const double of_masses = 0x1p-44 * p.row->vocab() * (1.0 + ratio);
+  const double doubt = of_masses + (ratio == 1.0 ? 0.0 : 0x1p-22 * 0x1p-43 * double(q.total));
+  const double goal = double(fraction) * 0x1p-64;
+  float x_buffer[kTile], z_buffer[kTile];
+  const auto with_tile = [&](int t, const auto& use) {
+    if (t >= q.row->tiles()) std::fill_n(z_buffer, kTile, -kInfinity);
+    use(p.row->tile(t, x_buffer), t < q.row->tiles() ? q.row->tile(t, z_buffer) : z_buffer);
+  };
+  const auto drawn = [&](const auto& excess, double unit) {
+    return surely_drawn(excess, p.row->tiles(), goal, doubt * unit, work.tile_excess, with_tile);
+  };
+  if (p.kind == Law::kSoftmax) {
+    return drawn(SoftmaxExcess{{p.scale}, {q.scale}, float(ratio)}, 1.0);
+  }
+  if (p.kind != Law::kProbabilities) return -1;
+  if (p.exponent == 0 && q.exponent == 0 && p.total == q.total) return drawn(LikeExcess{}, 1.0);
+  const double unit = std::ldexp(1.0, q.exponent), scale = ratio * std::ldexp(unit, -p.exponent);
+  const bool ordinary = p.united && q.united && scale > 0x1p-60 && scale < 0x1p60;
+  return ordinary ? drawn(ProbabilityExcess{float(scale)}, unit) : -1;
+}
+
 // A draw from max(p - q, 0); from p where that has no mass.
 inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
+  const int token = surely_drawn_from_residual(p, q, fraction, work);
+  if (token >= 0) return token;
   const TokenResidual residual{p.total, q.total};
   const KeptMass whole = keep_tiles(p, q, residual, work);
   return draw_from_kept(p, q, residual, whole, fraction, work);
@@ -250,15 +268,15 @@ struct Fractions {
   uint64_t accept, residual, bonus;
 };
 
-inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& work) {
-  return {false, draw_from_law(target, u.bonus, work)};
+inline Verdict end_of_draft(const Law& target, const Fractions& u) {
+  return {false, draw_from_law(target, u.bonus)};
 }
 
 // The token rule. requires 0 <= token < 2^20; a law that lacks it gives it no mass
 inline Verdict judge_by_ratio(const Law& target, const Law& draft, int token, const Fractions& u,
                               Workspace& work) {
   const uint64_t q = mass_of(draft, token);
-  if (q == 0) return end_of_draft(target, u, work);
+  if (q == 0) return end_of_draft(target, u);
   if (accepts(u.accept, mass_of(target, token), target.total, q, draft.total)) return {true, token};
   return {false, draw_from_residual(target, draft, u.residual, work)};
 }

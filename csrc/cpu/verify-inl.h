@@ -80,7 +80,7 @@ inline Verdict judge_row(const Round& round, int64_t position) {
   const Fractions u = round.fractions(position);
   if (!in_vocabulary(drafted, p.target, p.draft)) {
     const Penalised target = round.logits(p.target, position, round.work.target);
-    return end_of_draft(law(target), u, round.work);
+    return end_of_draft(law(target), u);
   }
   const int token = int(drafted);
   const double fraction = double(u.accept) * 0x1p-64;

@@ -71,7 +71,7 @@ void Workspace::reserve(int64_t vocab) {
     pieces.take(space.key, capacity);
     pieces.take(space.index, capacity);
     for (float*& value : space.value) pieces.take(value, capacity + 2 * kLanes);
-    pieces.take(space.tile_weight, capacity / kTile);
+    pieces.take(space.tile_excess, capacity / kTile);
     pieces.take(space.tile_kept, capacity / kTile);
     return pieces.used();
   };

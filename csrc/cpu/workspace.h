@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/wide.h"
-
 namespace spec_decode_ops {
 
 constexpr int kTile = 512;  // tokens
@@ -53,7 +51,7 @@ class Workspace {
   uint32_t* key = nullptr;         // [capacity] scratch of a selection
   int32_t* index = nullptr;        // [capacity]
   float* value[2] = {};            // [capacity + 2 * kLanes] each
-  Wide* tile_weight = nullptr;     // [tiles]
+  double* tile_excess = nullptr;   // [tiles]
   KeptMass* tile_kept = nullptr;   // [tiles]
   DraftedMass* drafted = nullptr;  // [drafts]
 
