@@ -15,7 +15,10 @@ def sure_and_wrong(what, folder, *flags):
     program = folder / what
     include = f"-I{native_library.ROOT / 'csrc'}"
     command = [*native_library.compiler(), "-std=c++17", "-O1", "-ffp-contract=off", include]
-    sources = [str(SOURCES / f"{what}.cpp"), str(native_library.ROOT / "csrc" / "cpu" / "workspace.cpp")]
+    sources = [
+        str(SOURCES / f"{what}.cpp"),
+        str(native_library.ROOT / "csrc" / "cpu" / "workspace.cpp"),
+    ]
     subprocess.check_call([*command, *flags, *sources, "-o", str(program)])
     return map(int, subprocess.check_output([str(program)], text=True).split())
 
