@@ -31,12 +31,12 @@ double uniform(double low, double high) {
 // A row's exact law at one token, and its rough share.
 struct Both {
   uint64_t token = 0, total = 0;
-  Share share{0, 0};
+  Share share{};
 };
 
 Both of_logits(const std::vector<float>& x, int token, float temperature, RowSpace& space) {
   Row row(x.data(), DType::kFloat32, int64_t(x.size()), space);
-  Question question{token, 0.0};
+  Question question{token};
   const MassScale scale = mass_scale(finite_maximum(row, temperature, question), temperature);
   Both both;
   for (float each : x) both.total += mass(each, scale);
@@ -47,11 +47,12 @@ Both of_logits(const std::vector<float>& x, int token, float temperature, RowSpa
 
 Both of_probabilities(const std::vector<float>& p, int token, RowSpace& space) {
   Row row(p.data(), DType::kFloat32, int64_t(p.size()), space);
-  const int exponent = probability_exponent(scan_maxima(row));
+  Question question{token};
+  const int exponent = probability_exponent(largest_probability(row, question));
   Both both;
   for (float each : p) both.total += probability_mass(each, false, exponent);
   both.token = probability_mass(p[size_t(token)], false, exponent);
-  both.share = rough_share(row, token);
+  both.share = question.share;
   return both;
 }
 
