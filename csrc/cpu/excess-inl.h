@@ -14,24 +14,8 @@ namespace {
 // What the weights of p have over those of q, tile by tile: an Excess has of(x, z), for the tokens
 // of a tile x of p and a tile z of q, and what it returns has at(i), 16 of them from the i-th on.
 
-struct SoftmaxExcess {
-  SoftmaxWeight target, draft;
-  float ratio;
-
-  struct Tile {
-    Weights target, draft;
-    F ratio;
-    HOST_DEVICE_MEMBER F at(int i) const {
-      return larger(sub(mul(target.at(i), ratio), draft.at(i)), set1(0.0f));
-    }
-  };
-  HOST_DEVICE_MEMBER Tile of(const float* x, const float* z) const {
-    return {Weights(x, kTile, target), Weights(z, kTile, draft), set1(ratio)};
-  }
-};
-
-// Probabilities need no floor at 0 in p: where it is negative or NaN nothing is left of it.
-struct ProbabilityExcess {
+// Values of p need no floor at 0: where one is negative or NaN nothing is left of it.
+struct ScaledExcess {
   float ratio;
 
   struct Tile {

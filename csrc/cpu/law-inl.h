@@ -101,12 +101,21 @@ inline uint64_t mass_of_tile(const Law& law, int t) {
   return sum;
 }
 
-// Fills the row's tile sums and returns their sum.
+// The same. What a softmax law's tokens weigh is left in the row's space.
+inline uint64_t weigh_tile(const Law& law, int t) {
+  if (law.kind != Law::kSoftmax) return mass_of_tile(law, t);
+  float buffer[kTile];
+  float* weight = law.row->space().weight + int64_t(t) * kTile;
+  weigh(law.row->tile(t, buffer), kTile, SoftmaxWeight{law.scale}, weight);
+  return mass_of_weights(weight, kTile);
+}
+
+// Fills the row's tile sums, and its weights; returns the sum of the sums.
 inline uint64_t sum_tiles(const Law& law) {
   const RowSpace& space = law.row->space();
   uint64_t total = 0;
   for (int t = 0; t < law.row->tiles(); ++t) {
-    space.tile_sum[t] = law.kind == Law::kSelection ? 0 : mass_of_tile(law, t);
+    space.tile_sum[t] = law.kind == Law::kSelection ? 0 : weigh_tile(law, t);
     total += space.tile_sum[t];
   }
   for (int e = 0; e < law.selection.count; ++e) {
@@ -219,32 +228,44 @@ inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
   }
 }
 
+// What draws are told from: the weights of a tile, or the probabilities, from their unit on.
+inline const float* tile_weights(const Law& law, int t, float* buffer) {
+  if (t >= law.row->tiles()) {
+    std::fill_n(buffer, kTile, 0.0f);
+    return buffer;
+  }
+  if (law.kind == Law::kSoftmax) return law.row->space().weight + int64_t(t) * kTile;
+  return law.row->tile(t, buffer);
+}
+
+// Whether tile_weights are weights of the law, in one unit of floats of ordinary size.
+inline bool has_weights(const Law& law) {
+  if (law.kind == Law::kSoftmax) return law.summed;
+  return law.kind == Law::kProbabilities && !law.infinite && law.total > 0;
+}
+
 // The token drawn from max(p - q, 0) where floats tell; -1 elsewhere.
 inline int surely_drawn_from_residual(const Law& p, const Law& q, uint64_t fraction,
                                       Workspace& work) {
-  if (p.kind != q.kind || p.infinite || q.infinite || p.total == 0 || q.total == 0) return -1;
+  if (p.kind != q.kind || !has_weights(p) || !has_weights(q)) return -1;
   const double ratio = double(q.total) / double(p.total);
   // A mass is its weight to 2^-44, and three roundings of at most 2^-24 follow, of which the last
   // is in the sum; where the ratio is 1 it is the only one.
   const double of_masses = 0x1p-44 * p.row->vocab() * (1.0 + ratio);
   const double doubt = of_masses + (ratio == 1.0 ? 0.0 : 0x1p-22 * 0x1p-43 * double(q.total));
-  const double goal = double(fraction) * 0x1p-64;
   float x_buffer[kTile], z_buffer[kTile];
   const auto with_tile = [&](int t, const auto& use) {
-    if (t >= q.row->tiles()) std::fill_n(z_buffer, kTile, -kInfinity);
-    use(p.row->tile(t, x_buffer), t < q.row->tiles() ? q.row->tile(t, z_buffer) : z_buffer);
+    use(tile_weights(p, t, x_buffer), tile_weights(q, t, z_buffer));
   };
   const auto drawn = [&](const auto& excess, double unit) {
-    return surely_drawn(excess, p.row->tiles(), goal, doubt * unit, work.tile_excess, with_tile);
+    return surely_drawn(excess, p.row->tiles(), double(fraction) * 0x1p-64, doubt * unit,
+                        work.tile_excess, with_tile);
   };
-  if (p.kind == Law::kSoftmax) {
-    return drawn(SoftmaxExcess{{p.scale}, {q.scale}, float(ratio)}, 1.0);
-  }
-  if (p.kind != Law::kProbabilities) return -1;
-  if (p.exponent == 0 && q.exponent == 0 && p.total == q.total) return drawn(LikeExcess{}, 1.0);
+  if (p.kind == Law::kSoftmax) return drawn(ScaledExcess{float(ratio)}, 1.0);
+  if (p.exponent == 0 && q.exponent == 0 && ratio == 1.0) return drawn(LikeExcess{}, 1.0);
   const double unit = std::ldexp(1.0, q.exponent), scale = ratio * std::ldexp(unit, -p.exponent);
   const bool ordinary = p.united && q.united && scale > 0x1p-60 && scale < 0x1p60;
-  return ordinary ? drawn(ProbabilityExcess{float(scale)}, unit) : -1;
+  return ordinary ? drawn(ScaledExcess{float(scale)}, unit) : -1;
 }
 
 // A draw from max(p - q, 0); from p where that has no mass.

@@ -49,6 +49,7 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
   pieces.take(row.penalised_id, capacity);
   pieces.take(row.lane_max, tiles * kLanes);
   pieces.take(row.tile_sum, tiles);
+  pieces.take(row.weight, capacity);
   pieces.take(row.id, capacity + kLanes);
   pieces.take(row.y, capacity + kLanes);
   pieces.take(row.mass, capacity + kLanes);

@@ -29,6 +29,7 @@ struct RowSpace {
   int32_t* penalised_id;  // [capacity]
   float* lane_max;        // [capacity / kTile * kLanes]
   uint64_t* tile_sum;     // [tiles]
+  float* weight;          // [capacity] of a softmax law, once its tiles are summed
   int32_t* id;            // [capacity + kLanes] candidates, by ascending id
   float* y;               // [capacity + kLanes] their quotients
   uint64_t* mass;         // [capacity + kLanes] and masses
