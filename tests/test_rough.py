@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What float sums decide without a look at the law: drafts they accept (csrc/cpu/rough-inl.h), and
+"""What float sums decide without a look at the law: drafts they judge (csrc/cpu/rough-inl.h), and
 residual draws (csrc/cpu/excess-inl.h)."""
 
 import subprocess
@@ -23,9 +23,9 @@ def sure_and_wrong(what, folder, *flags):
     return map(int, subprocess.check_output([str(program)], text=True).split())
 
 
-def test_no_draft_is_surely_accepted_that_the_law_rejects(tmp_path):
+def test_no_draft_is_surely_judged_otherwise_than_by_the_law(tmp_path):
     sure, wrong = sure_and_wrong("rough", tmp_path)
-    assert sure > 200
+    assert sure > 800
     assert wrong == 0
 
 
@@ -36,10 +36,10 @@ def test_a_sum_that_is_off_by_one_percent_is_noticed(tmp_path):
 
 def test_no_residual_draw_that_floats_tell_is_another_by_the_law(tmp_path):
     sure, wrong = sure_and_wrong("excess", tmp_path)
-    assert sure > 5000
+    assert sure > 3000
     assert wrong == 0
 
 
 def test_a_total_that_is_off_by_a_16384th_is_noticed(tmp_path):
     _, wrong = sure_and_wrong("excess", tmp_path, "-DCARELESS")
-    assert wrong > 200
+    assert wrong > 100

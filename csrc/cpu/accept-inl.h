@@ -40,6 +40,12 @@ inline Law summed_law(const Row& row, float largest, uint64_t total) {
   return law;
 }
 
+// Its total is within kOffBySum.
+inline Law roughly_summed_law(const Row& row, float largest, const Share& share) {
+  const int units = kMassBits - probability_exponent(largest);
+  return summed_law(row, largest, uint64_t(std::ldexp(share.row, units)));
+}
+
 inline Law law_of(const Row& row, bool normalized, uint64_t total) {
   return normalized ? normalized_law(row) : summed_law(row, scan_maxima(row), total);
 }
@@ -84,6 +90,13 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   const float target_largest = largest_probability(target_row, of_target);
   const float draft_largest = largest_probability(draft_row, of_draft);
   if (surely_accepted(u.accept, of_target.share, of_draft.share)) return {true, token};
+  if (surely_rejected(u.accept, of_target.share, of_draft.share)) {
+    const Law roughly_target = roughly_summed_law(target_row, target_largest, of_target.share);
+    const Law roughly_draft = roughly_summed_law(draft_row, draft_largest, of_draft.share);
+    const int drawn = surely_drawn_from_residual(roughly_target, roughly_draft, 2.5 * kOffBySum,
+                                                 u.residual, work);
+    if (drawn >= 0) return {false, drawn};
+  }
   const Law target = summed_law(target_row, target_largest, 0);
   return judge_by_ratio(target, summed_law(draft_row, draft_largest, 0), token, u, work);
 }

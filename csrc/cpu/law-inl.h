@@ -244,15 +244,17 @@ inline bool has_weights(const Law& law) {
   return law.kind == Law::kProbabilities && !law.infinite && law.total > 0;
 }
 
-// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere.
-inline int surely_drawn_from_residual(const Law& p, const Law& q, uint64_t fraction,
+// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere. The ratio of the laws' totals
+// may be off by this part of it.
+inline int surely_drawn_from_residual(const Law& p, const Law& q, double off, uint64_t fraction,
                                       Workspace& work) {
   if (p.kind != q.kind || !has_weights(p) || !has_weights(q)) return -1;
   const double ratio = double(q.total) / double(p.total);
   // A mass is its weight to 2^-44, and three roundings of at most 2^-24 follow, of which the last
   // is in the sum; where the ratio is 1 it is the only one.
   const double of_masses = 0x1p-44 * p.row->vocab() * (1.0 + ratio);
-  const double doubt = of_masses + (ratio == 1.0 ? 0.0 : 0x1p-22 * 0x1p-43 * double(q.total));
+  const double rounded = ratio == 1.0 ? 0.0 : 0x1p-22;
+  const double doubt = of_masses + (off + rounded) * 0x1p-43 * double(q.total);
   float x_buffer[kTile], z_buffer[kTile];
   const auto with_tile = [&](int t, const auto& use) {
     use(tile_weights(p, t, x_buffer), tile_weights(q, t, z_buffer));
@@ -270,7 +272,7 @@ inline int surely_drawn_from_residual(const Law& p, const Law& q, uint64_t fract
 
 // A draw from max(p - q, 0); from p where that has no mass.
 inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
-  const int token = surely_drawn_from_residual(p, q, fraction, work);
+  const int token = surely_drawn_from_residual(p, q, 0.0, fraction, work);
   if (token >= 0) return token;
   const TokenResidual residual{p.total, q.total};
   const KeptMass whole = keep_tiles(p, q, residual, work);

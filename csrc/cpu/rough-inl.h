@@ -33,6 +33,17 @@ inline bool surely_accepted(uint64_t u, const Share& p, const Share& q) {
          least_p * least_q_row;
 }
 
+// requires the same; false also where the draft token may have no mass
+inline bool surely_rejected(uint64_t u, const Share& p, const Share& q) {
+  const double most_p_row = p.row * (1.0 + p.off), most_q_row = q.row * (1.0 + q.off);
+  const double most_p = p.token + most_p_row * kLeastMass;
+  const double least_q = q.token - most_q_row * kLeastMass;
+  if (!(p.row > 0.0 && least_q > most_q_row * kLeastMass)) return false;
+  const double least_p_row = p.row * (1.0 - p.off);
+  return (double(u) - 4096.0) * 0x1p-64 * least_q * least_p_row >
+         most_p * most_q_row * (1.0 + kRoughly);
+}
+
 // What surely_accepted takes of a deterministic draft.
 constexpr Share kCertain = {1.0, 1.0, 0.0};
 

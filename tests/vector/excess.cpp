@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often floats tell which token a residual draw gives (csrc/cpu/excess-inl.h), and how often
-// integer masses then draw another: prints both. Fractions lie close to a token's boundary. With
-// -DCARELESS the target's total is a 16384th too large for the floats.
+// integer masses then draw another: prints both. Fractions lie close to a token's boundary. Every
+// other total is off by up to what the floats are told. With -DCARELESS the target's total is a
+// 16384th too large for the floats.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -97,8 +98,10 @@ int main() {
       const double u = at + uniform(-1, 1) * std::exp2(uniform(-30, -8));
       if (!(u >= 0.0 && u < 1.0)) continue;
       Law told = laws.target;
-      told.total = uint64_t(double(told.total) * kOfTotal);
-      const int drawn = surely_drawn_from_residual(told, laws.draft, fraction_of(u), work);
+      const double off = i % 2 ? 0x1p-16 : 0.0;
+      const double of_total = kOfTotal * (1.0 + off * uniform(-0.99, 0.99));
+      if (of_total != 1.0) told.total = uint64_t(double(told.total) * of_total);
+      const int drawn = surely_drawn_from_residual(told, laws.draft, off, fraction_of(u), work);
       if (drawn < 0) continue;
       ++sure;
       const TokenResidual residual{laws.target.total, laws.draft.total};

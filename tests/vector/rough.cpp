@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often floats call a draft token surely accepted, and how often the law (common/accept.h) then
-// rejects it: prints both. Words u lie close to the boundary, within a hundredth of it. With
-// -DCARELESS the target's sum is a hundredth too small.
+// How often floats call a draft token surely accepted or rejected, and how often the law
+// (common/accept.h) says otherwise: prints both. Words u lie close to the boundary, within a
+// hundredth of it. With -DCARELESS the target's sum is a hundredth too small.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -81,11 +81,13 @@ int main() {
     if (p.token == 0 || q.token == 0) continue;
     p.share.row *= kOfTarget;
     const double boundary = double(p.token) / double(p.total) * double(q.total) / double(q.token);
-    const double u = boundary * uniform(0.99, 1.01);
+    const double near = logits ? 0.1 : 0.01;
+    const double u = boundary * uniform(1.0 - near, 1.0 + near);
     if (u >= 1.0) continue;
-    if (!surely_accepted(fraction_of(u), p.share, q.share)) continue;
+    const bool accepted = surely_accepted(fraction_of(u), p.share, q.share);
+    if (!accepted && !surely_rejected(fraction_of(u), p.share, q.share)) continue;
     ++sure;
-    wrong += !accepts(fraction_of(u), p.token, p.total, q.token, q.total);
+    wrong += accepted != accepts(fraction_of(u), p.token, p.total, q.token, q.total);
   }
   std::printf("%d %d\n", sure, wrong);
 }
