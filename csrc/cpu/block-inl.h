@@ -3,7 +3,7 @@
 // drafted tokens, and again only where a test needs the sum of a residual.
 #pragma once
 
-#include "cpu/law-inl.h"
+#include "cpu/judge-inl.h"
 
 namespace spec_decode_ops {
 namespace {

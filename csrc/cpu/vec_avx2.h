@@ -8,20 +8,11 @@
 #include <cstring>
 
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
 namespace {
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   __m256 low, high;

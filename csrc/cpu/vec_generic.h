@@ -9,8 +9,8 @@
 
 #include <cstring>
 
-#include "common/divide.h"
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
@@ -20,17 +20,6 @@ typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
 typedef uint32_t Bits4 __attribute__((vector_size(16)));
 typedef uint64_t Words2 __attribute__((vector_size(16)));
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::div;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   Floats4 part[4];
