@@ -54,10 +54,10 @@ inline double sum_of_tile(const Tile& excess) {
   return double(rough_sum_of(add(even, odd)));
 }
 
-// The tokens of a tile before which a running sum stays below the goal.
+// Where a running sum passes the goal.
 struct Crossing {
-  int token;            // kTile: the sum stays below it throughout
-  double before, with;  // the sums
+  int token;            // of the tile; kTile: not in it
+  double before, with;  // the sum, without the token and with it
 };
 
 template <class Tile>
@@ -79,8 +79,9 @@ inline Crossing crossing_of_tile(const Tile& excess, double before, double goal)
   return {kTile, before, before};
 }
 
-// with_tile(t, use) calls use(x, z) with the tiles of p and q. No sum of values that it is made of
-// is off by more than `doubt` before it is summed. Returns -1 where floats do not tell.
+// with_tile(t, use) calls use(x, z) with the tiles of p and q. The excess of any tokens, summed
+// without rounding, is within `doubt` of what the law has for them. Returns -1 where floats do not
+// tell.
 template <class Excess, class WithTile>
 inline int surely_drawn(const Excess& excess, int tiles, double fraction, double doubt,
                         double* tile_sum, WithTile with_tile) {
@@ -91,7 +92,7 @@ inline int surely_drawn(const Excess& excess, int tiles, double fraction, double
     total += tile_sum[t];
   }
   const double goal = fraction * total;
-  // Of the goal and of a running sum.
+  // By how much the goal and a running sum may be off together.
   const double off = 2.0 * (doubt + total * 0x1p-19);
   double before = 0.0;
   int t = 0;

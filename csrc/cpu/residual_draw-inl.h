@@ -87,7 +87,8 @@ inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
   }
 }
 
-// What draws are told from: the weights of a tile, or the probabilities, from their unit on.
+// What floats tell draws from: the weights that a softmax law keeps, or the probabilities of a
+// tile.
 inline const float* tile_weights(const Law& law, int t, float* buffer) {
   if (t >= law.row->tiles()) {
     for (int i = 0; i < kTile; ++i) buffer[i] = 0.0f;
@@ -97,7 +98,7 @@ inline const float* tile_weights(const Law& law, int t, float* buffer) {
   return law.row->tile(t, buffer);
 }
 
-// Whether tile_weights are weights of the law, in one unit of floats of ordinary size.
+// Whether tile_weights are what the law's masses are rounded from.
 inline bool has_weights(const Law& law) {
   if (law.kind == Law::kSoftmax) return law.summed;
   return law.kind == Law::kProbabilities && !law.infinite && law.total > 0;
