@@ -43,7 +43,7 @@ PUBLISHED = {
 LARGEST = Wanted("largest logit", "reduce-inl.h", "lane_maxima", "i += 4 * kLanes", loads=64)
 WEIGHTS = Wanted("weights of logits", "mass-inl.h", "weigh", "i += 2 * kLanes", exponential=True)
 ROW_WEIGHTS = WEIGHTS._replace(title="weights of probabilities", exponential=False)
-MASS = Wanted("mass of weights", "mass-inl.h", "mass_of_tokens", "i += 2 * kLanes")
+MASS = Wanted("mass of weights", "mass-inl.h", "mass_of_weights", "i += 2 * kLanes")
 ROUGH = Wanted(
     "largest and rough sum of logits",
     "rough-inl.h",
@@ -53,6 +53,7 @@ ROUGH = Wanted(
     loads=16,
 )
 ROW_ROUGH = ROUGH._replace(title="the same of probabilities", exponential=False)
+EXCESS = Wanted("residual in floats", "excess-inl.h", "sum_of_tile", "i += 2 * kLanes", 32)
 RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16
@@ -70,7 +71,7 @@ LOOPS = {
     ),
     ROUGH: "verify",
     WEIGHTS: "sample (top-p), verify at a rejection",
-    MASS: "sample (top-p), verify and accept at a rejection",
+    MASS: "sample (top-p), verify at a rejection, accept at the end",
     Wanted("the same, and above a logit", "mass-inl.h", "tile_mass_from", "i += kLanes"): (
         "sample (top-p)"
     ),
@@ -78,9 +79,10 @@ LOOPS = {
         "filter_logits"
     ),
     ROW_ROUGH: "accept",
-    ROW_WEIGHTS: "accept, at a rejection",
-    RESIDUAL: "verify and accept, at a rejection",
-    LIKE_RESIDUAL: "accept, normalized, at a rejection",
+    ROW_WEIGHTS: "accept, at the end",
+    EXCESS: "verify and accept, at a rejection",
+    RESIDUAL: "verify and accept, where floats do not tell",
+    LIKE_RESIDUAL: "accept, normalized, where floats do not tell",
 }
 
 
@@ -107,12 +109,10 @@ def accept(drafts, rejected_at, normalized):
     target follows alone."""
     rejected = rejected_at < drafts
     rows = 2 * (rejected_at + 1) if rejected else 2 * drafts + 1
-    counted = 2 if rejected else 1  # rows whose masses are; floats say that the others' accept
-    if normalized:
-        passes = {LIKE_RESIDUAL: 1} if rejected else {ROW_WEIGHTS: 1, MASS: 1}
-    else:
-        passes = {ROW_ROUGH: 2 * min(rejected_at + 1, drafts), LARGEST: counted, MASS: counted}
-        passes.update({ROW_WEIGHTS: 4, RESIDUAL: 1} if rejected else {ROW_WEIGHTS: 1})
+    passes = {EXCESS: 1} if rejected else {ROW_WEIGHTS: 1, MASS: 1}
+    if not normalized:
+        passes[ROW_ROUGH] = 2 * min(rejected_at + 1, drafts)  # floats judge the drafts
+        passes.update({} if rejected else {LARGEST: 1})
     read = rows if not normalized else 2 if rejected else 1
     what = ending(drafts, rejected_at) + (", normalized" if normalized else "")
     return Course("accept", what, read, passes)

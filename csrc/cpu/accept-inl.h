@@ -18,14 +18,17 @@ inline Row probability_row(const Logits& from, int64_t row, int64_t position, Ro
   return Row(position_data(from, row, position), from.dtype, from.vocab, space);
 }
 
-// The total is 0 if it is not known.
-inline Law law_of(const Row& row, bool normalized, uint64_t total) {
+inline Law normalized_law(const Row& row) {
   Law law{};
   law.kind = Law::kProbabilities;
   law.row = &row;
   law.total = kMassOfMax;
-  if (normalized) return law;
-  const float largest = scan_maxima(row);
+  return law;
+}
+
+// Of a row with this largest probability. The total is 0 if it is not known.
+inline Law summed_law(const Row& row, float largest, uint64_t total) {
+  Law law = normalized_law(row);
   law.infinite = largest == kInfinity;
   law.exponent = probability_exponent(largest);
   law.united = !law.infinite && UnitedWeight::fits(law.exponent);
@@ -37,11 +40,32 @@ inline Law law_of(const Row& row, bool normalized, uint64_t total) {
   return law;
 }
 
+// Its total is within kOffBySum.
+inline Law roughly_summed_law(const Row& row, float largest, const Share& share) {
+  const int units = kMassBits - probability_exponent(largest);
+  return summed_law(row, largest, uint64_t(std::ldexp(share.row, units)));
+}
+
+inline Law law_of(const Row& row, bool normalized, uint64_t total) {
+  return normalized ? normalized_law(row) : summed_law(row, scan_maxima(row), total);
+}
+
 // Of draft position i, or of the final draw for i = drafts.
 inline Fractions fractions_of(const AcceptParams& p, int64_t row, int64_t i) {
   const double* uniforms = p.uniforms + row * (p.drafted.length + 1);
   const uint64_t draw = fraction_of(uniforms[p.drafted.length]);
   return {fraction_of(uniforms[i]), draw, draw};
+}
+
+// Of a draft token that was not drawn.
+inline Verdict judge_certain_draft(const Row& target_row, int token, bool normalized,
+                                   const Fractions& u, Workspace& work) {
+  const Law draft = one_token(token);
+  if (normalized) return judge_by_ratio(normalized_law(target_row), draft, token, u, work);
+  Question asked{token};
+  const float largest = largest_probability(target_row, asked);
+  if (surely_accepted(u.accept, asked.share, kCertain)) return {true, token};
+  return judge_by_ratio(summed_law(target_row, largest, 0), draft, token, u, work);
 }
 
 inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t position,
@@ -54,20 +78,27 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
   }
   const Fractions u = fractions_of(p, row, position);
   if (!in_vocabulary(drafted, p.target, p.draft)) {
-    return end_of_draft(law_of(target_row, p.normalized, 0), u, work);
+    return end_of_draft(law_of(target_row, p.normalized, 0), u);
   }
   const int token = int(drafted);
-  const auto surely = [&](const Share& draft) {
-    return surely_accepted(u.accept, rough_share(target_row, token), draft);
-  };
-  if (!p.draft.data) {
-    if (!p.normalized && surely(kCertain)) return {true, token};
-    return judge_by_ratio(law_of(target_row, p.normalized, 0), one_token(token), token, u, work);
-  }
+  if (!p.draft.data) return judge_certain_draft(target_row, token, p.normalized, u, work);
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
-  if (!p.normalized && surely(rough_share(draft_row, token))) return {true, token};
-  const Law target = law_of(target_row, p.normalized, 0);
-  return judge_by_ratio(target, law_of(draft_row, p.normalized, 0), token, u, work);
+  if (p.normalized) {
+    return judge_by_ratio(normalized_law(target_row), normalized_law(draft_row), token, u, work);
+  }
+  Question of_target{token}, of_draft{token};
+  const float target_largest = largest_probability(target_row, of_target);
+  const float draft_largest = largest_probability(draft_row, of_draft);
+  if (surely_accepted(u.accept, of_target.share, of_draft.share)) return {true, token};
+  if (surely_rejected(u.accept, of_target.share, of_draft.share)) {
+    const Law roughly_target = roughly_summed_law(target_row, target_largest, of_target.share);
+    const Law roughly_draft = roughly_summed_law(draft_row, draft_largest, of_draft.share);
+    const int drawn = surely_drawn_from_residual(roughly_target, roughly_draft, 2.5 * kOffBySum,
+                                                 u.residual, work);
+    if (drawn >= 0) return {false, drawn};
+  }
+  const Law target = summed_law(target_row, target_largest, 0);
+  return judge_by_ratio(target, summed_law(draft_row, draft_largest, 0), token, u, work);
 }
 
 // The rows of a sequence for the block rule.

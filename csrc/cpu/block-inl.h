@@ -3,7 +3,7 @@
 // drafted tokens, and again only where a test needs the sum of a residual.
 #pragma once
 
-#include "cpu/law-inl.h"
+#include "cpu/judge-inl.h"
 
 namespace spec_decode_ops {
 namespace {
@@ -82,7 +82,7 @@ inline BlockVerdict judge_block(const Rows& rows, int64_t drafts, Workspace& wor
   int token = -1;
   if (all_stand) {
     rows.with_target(count, 0, [&](const Law& target) {
-      token = draw_from_law(target, rows.fractions(count).bonus, work);
+      token = draw_from_law(target, rows.fractions(count).bonus);
     });
     return {count, token};
   }

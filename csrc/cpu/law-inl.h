@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The law of one position, target or draft, as integer masses over a total, whatever it comes from;
-// and draws by integer weight from a law or from the residual of two.
+// and draws from it.
 #pragma once
 
-#include "cpu/residual-inl.h"
+#include "cpu/mass-inl.h"
 #include "cpu/select-inl.h"
 
 namespace spec_decode_ops {
@@ -100,12 +100,21 @@ inline uint64_t mass_of_tile(const Law& law, int t) {
   return sum;
 }
 
-// Fills the row's tile sums and returns their sum.
+// The same. What a softmax law's tokens weigh is left in the row's space.
+inline uint64_t weigh_tile(const Law& law, int t) {
+  if (law.kind != Law::kSoftmax) return mass_of_tile(law, t);
+  float buffer[kTile];
+  float* weight = law.row->space().weight + int64_t(t) * kTile;
+  weigh(law.row->tile(t, buffer), kTile, SoftmaxWeight{law.scale}, weight);
+  return mass_of_weights(weight, kTile);
+}
+
+// Fills the row's tile sums, and its weights; returns the sum of the sums.
 inline uint64_t sum_tiles(const Law& law) {
   const RowSpace& space = law.row->space();
   uint64_t total = 0;
   for (int t = 0; t < law.row->tiles(); ++t) {
-    space.tile_sum[t] = law.kind == Law::kSelection ? 0 : mass_of_tile(law, t);
+    space.tile_sum[t] = law.kind == Law::kSelection ? 0 : weigh_tile(law, t);
     total += space.tile_sum[t];
   }
   for (int e = 0; e < law.selection.count; ++e) {
@@ -121,150 +130,24 @@ inline void take_total(Law& law) {
   law.summed = true;
 }
 
-// The first id at which the running sum of weights exceeds `fraction` of the whole; -1 if all weigh
-// nothing. Weights come by tile: their sum, and one by one.
-template <class SumOfTile, class WeightsOfTile>
-inline int draw_by_weight(int tiles, uint64_t fraction, Wide* sums, SumOfTile sum_of_tile,
-                          WeightsOfTile weights_of_tile) {
-  Wide total{0, 0};
-  for (int t = 0; t < tiles; ++t) {
-    sums[t] = sum_of_tile(t);
-    total = add(total, sums[t]);
+// A token drawn from the law, the first at which the running sum of masses exceeds `fraction` of
+// the whole; -1 if it has no mass.
+inline int draw_from_law(const Law& law, uint64_t fraction) {
+  const uint64_t* sums = law.row->space().tile_sum;
+  uint64_t total = 0;
+  if (law.summed) {
+    for (int t = 0; t < law.row->tiles(); ++t) total += sums[t];
+  } else {
+    total = sum_tiles(law);
   }
-  if (is_zero(total)) return -1;
-  Wide goal = scale(fraction, total);
-  int t = 0;
-  for (; !less(goal, sums[t]); ++t) goal = sub(goal, sums[t]);
-  Wide weights[kTile];
-  weights_of_tile(t, weights);
-  int i = 0;
-  for (; !less(goal, weights[i]); ++i) goal = sub(goal, weights[i]);
+  if (total == 0) return -1;
+  uint64_t goal = mul_high(fraction, total);
+  int t = 0, i = 0;
+  for (; goal >= sums[t]; ++t) goal -= sums[t];
+  uint64_t mass[kTile];
+  tile_masses(law, t, mass);
+  for (; goal >= mass[i]; ++i) goal -= mass[i];
   return t * kTile + i;
-}
-
-// A token drawn from the law; -1 if it has no mass.
-inline int draw_from_law(const Law& law, uint64_t fraction, Workspace& work) {
-  if (!law.summed) sum_tiles(law);
-  const auto sum = [&](int t) { return Wide{0, law.row->space().tile_sum[t]}; };
-  const auto weights = [&](int t, Wide* out) {
-    uint64_t mass[kTile];
-    tile_masses(law, t, mass);
-    for (int i = 0; i < kTile; ++i) out[i] = {0, mass[i]};
-  };
-  return draw_by_weight(law.row->tiles(), fraction, work.tile_weight, sum, weights);
-}
-
-// Of tile t of a target that is a selection: only its entries can have a residual.
-template <class Residual>
-inline KeptMass kept_of_entries(const Law& p, const Law& q, int t, const Residual& residual) {
-  const RowSpace& space = p.row->space();
-  KeptMass kept{0, 0};
-  for (int e = entry_from(p, t * kTile); e < p.selection.count && space.id[e] / kTile == t; ++e) {
-    keep(residual, space.mass[e], mass_of(q, space.id[e]), kept);
-  }
-  return kept;
-}
-
-template <class Residual>
-inline KeptMass kept_of_any_tile(const Law& p, const Law& q, int t, const Residual& residual) {
-  if (p.summed && p.row->space().tile_sum[t] == 0) return {0, 0};
-  if (p.kind == Law::kSelection) return kept_of_entries(p, q, t, residual);
-  const bool without_draft = q.kind == Law::kOneToken ? q.token / kTile != t : t >= q.row->tiles();
-  if (without_draft) return {p.summed ? p.row->space().tile_sum[t] : mass_of_tile(p, t), 0};
-  const bool alike = p.kind == q.kind && !p.infinite && !q.infinite;
-  if (!alike || q.kind == Law::kOneToken) {
-    uint64_t target[kTile], draft[kTile];
-    tile_masses(p, t, target);
-    tile_masses(q, t, draft);
-    KeptMass kept{0, 0};
-    for (int i = 0; i < kTile; ++i) keep(residual, target[i], draft[i], kept);
-    return kept;
-  }
-  float target_buffer[kTile], draft_buffer[kTile];
-  const float *x = p.row->tile(t, target_buffer), *z = q.row->tile(t, draft_buffer);
-  if (p.kind == Law::kSoftmax) {
-    return kept_of_tile(x, SoftmaxWeight{p.scale}, z, SoftmaxWeight{q.scale}, residual);
-  }
-  if (p.exponent == 0 && q.exponent == 0 && residual.alike()) return kept_of_like_tile(x, z);
-  if (p.united && q.united) {
-    return kept_of_tile(x, UnitedWeight(p.exponent), z, UnitedWeight(q.exponent), residual);
-  }
-  return kept_of_tile(x, ProbabilityWeight(p.exponent), z, ProbabilityWeight(q.exponent), residual);
-}
-
-// What the residual of p over q keeps of each tile, in work.tile_kept; returns it of the row.
-template <class Residual>
-inline KeptMass keep_tiles(const Law& p, const Law& q, const Residual& residual, Workspace& work) {
-  KeptMass whole{0, 0};
-  for (int t = 0; t < p.row->tiles(); ++t) {
-    const KeptMass kept = kept_of_any_tile(p, q, t, residual);
-    work.tile_kept[t] = kept;
-    add_to(whole, kept);
-  }
-  return whole;
-}
-
-// A draw from the residual, of which the tiles and the row keep what is given; from p where it has
-// no mass.
-template <class Residual>
-inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
-                          const KeptMass& whole, uint64_t fraction, Workspace& work) {
-  const auto total = residual.weight(whole);
-  if (is_zero(total)) return draw_from_law(p, fraction, work);
-  auto goal = scale(fraction, total);
-  // The first weight whose running sum exceeds the goal.
-  const auto found = [&](const KeptMass& kept) {
-    const auto weight = residual.weight(kept);
-    if (less(goal, weight)) return true;
-    goal = sub(goal, weight);
-    return false;
-  };
-  int t = 0;
-  while (!found(work.tile_kept[t])) ++t;
-  uint64_t target[kTile], draft[kTile];
-  tile_masses(p, t, target);
-  tile_masses(q, t, draft);
-  for (int i = 0;; ++i) {
-    KeptMass kept{0, 0};
-    keep(residual, target[i], draft[i], kept);
-    if (found(kept)) return t * kTile + i;
-  }
-}
-
-// A draw from max(p - q, 0); from p where that has no mass.
-inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
-  const TokenResidual residual{p.total, q.total};
-  const KeptMass whole = keep_tiles(p, q, residual, work);
-  return draw_from_kept(p, q, residual, whole, fraction, work);
-}
-
-// What a position makes of its draft token: it is accepted, or `token` is emitted and the round
-// ends.
-struct Verdict {
-  bool accepted;
-  int token;
-};
-
-// The random fractions a position may use.
-struct Fractions {
-  uint64_t accept, residual, bonus;
-};
-
-inline Verdict end_of_draft(const Law& target, const Fractions& u, Workspace& work) {
-  return {false, draw_from_law(target, u.bonus, work)};
-}
-
-// The token rule. requires 0 <= token < 2^20; a law that lacks it gives it no mass
-inline Verdict judge_by_ratio(const Law& target, const Law& draft, int token, const Fractions& u,
-                              Workspace& work) {
-  const uint64_t q = mass_of(draft, token);
-  if (q == 0) return end_of_draft(target, u, work);
-  if (accepts(u.accept, mass_of(target, token), target.total, q, draft.total)) return {true, token};
-  return {false, draw_from_residual(target, draft, u.residual, work)};
-}
-
-inline Verdict judge_by_equality(int token, int64_t drafted) {
-  return {token >= 0 && token == drafted, token};
 }
 
 }  // namespace

@@ -104,16 +104,22 @@ inline void masses(const float* x, const WeightOf& weight_of, uint64_t* out) {
   for (int lane = 0; lane < kLanes; ++lane) out[lane] = join_mass(units[lane], rest[lane]);
 }
 
-// Of up to kTile tokens. requires a multiple of 2 * kLanes
-template <class WeightOf>
-inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight_of) {
-  const Weights e(x, count, weight_of);
+// Of up to kTile weights. requires a multiple of 2 * kLanes
+inline uint64_t mass_of_weights(const float* e, int count) {
   BareSum sum;
   for (int i = 0; i < count; i += 2 * kLanes) {
-    sum.take(e.at(i));
-    sum.take(e.at(i + kLanes));
+    sum.take(load(e + i));
+    sum.take(load(e + i + kLanes));
   }
   return sum.total(count / kLanes);
+}
+
+// Likewise of tokens.
+template <class WeightOf>
+inline uint64_t mass_of_tokens(const float* x, int count, const WeightOf& weight_of) {
+  float e[kTile];
+  weigh(x, count, weight_of, e);
+  return mass_of_weights(e, count);
 }
 
 template <class WeightOf>

@@ -9,36 +9,59 @@
 namespace spec_decode_ops {
 namespace {
 
-// A token's weight and that of its row, in one unit of any size.
+// A token's weight, and roughly that of its row, in one unit of any size: the row's is within `off`
+// of this, as a part of it.
 struct Share {
-  double token, row;
+  double token, row, off;
 };
 
-// A float sum of 512 weights >= 0, a lane of it of 32 terms, is off by less than 2^-18; weights are
-// off by 2^-13 at most, masses from their weights by 2^-43 of the row, and the sum of a row's by
-// 2^20 times as much.
-constexpr double kRoughly = 0x1p-10;
+// A float sum of 512 weights >= 0, a lane of it of 32 terms, is off by less than 2^-18.
+constexpr double kOffBySum = 0x1p-18;
+// A token's weight is off by 2^-17 at most, its mass from that by 2^-43 of the row, and the sum of
+// a row's masses by 2^20 times as much.
+constexpr double kRoughly = 0x1p-15;
 constexpr double kLeastMass = 0x1p-42;
 
 // requires what is said above; false also where weights are infinite or all zero
 inline bool surely_accepted(uint64_t u, const Share& p, const Share& q) {
-  const double least_p = p.token - p.row * kLeastMass, most_q = q.token + q.row * kLeastMass;
-  if (!(least_p > 0.0 && q.token > 2.0 * kLeastMass * q.row)) return false;
-  return (double(u) + 4096.0) * 0x1p-64 * most_q * p.row * (1.0 + kRoughly) < least_p * q.row;
+  const double most_p_row = p.row * (1.0 + p.off), most_q_row = q.row * (1.0 + q.off);
+  const double least_p = p.token - most_p_row * kLeastMass;
+  const double most_q = q.token + most_q_row * kLeastMass;
+  if (!(least_p > 0.0 && q.token > 2.0 * kLeastMass * most_q_row)) return false;
+  const double least_q_row = q.row * (1.0 - q.off);
+  return (double(u) + 4096.0) * 0x1p-64 * most_q * most_p_row * (1.0 + kRoughly) <
+         least_p * least_q_row;
+}
+
+// requires the same; false also where the draft token may have no mass
+inline bool surely_rejected(uint64_t u, const Share& p, const Share& q) {
+  const double most_p_row = p.row * (1.0 + p.off), most_q_row = q.row * (1.0 + q.off);
+  const double most_p = p.token + most_p_row * kLeastMass;
+  const double least_q = q.token - most_q_row * kLeastMass;
+  if (!(p.row > 0.0 && least_q > most_q_row * kLeastMass)) return false;
+  const double least_p_row = p.row * (1.0 - p.off);
+  return (double(u) - 4096.0) * 0x1p-64 * least_q * least_p_row >
+         most_p * most_q_row * (1.0 + kRoughly);
 }
 
 // What surely_accepted takes of a deterministic draft.
-constexpr Share kCertain = {1.0, 1.0};
+constexpr Share kCertain = {1.0, 1.0, 0.0};
 
-// exp((x - M)/T) within 2^-13, M any logit and the weight within 2^100 of 1.
+// exp((x - M)/T) within a 32nd, M any logit and the weight within 2^100 of 1: the logarithm, as a
+// fixed-point number in the place of a float's exponent and fraction, makes a float that is linear
+// from one power of two to the next. It is 1 to 1.0615 times the exponential; the middle is 1.0303.
 struct RoughSoftmaxWeight {
-  MassScale scale;
+  float rate, offset;
+
+  // The logarithm's unit is 2^-12, as it is that of floats from 2^11 to 2^12.
+  static constexpr float kZero = 3072.0f + 127.0f, kLeast = kZero - 100.0f;
+  static constexpr float kMiddle = 0.04303f;
+  explicit RoughSoftmaxWeight(const MassScale& scale)
+      : rate(scale.rate), offset(kZero - kMiddle - scale.max * scale.rate) {}
+  // Whether the logarithms are not rounded by more than their unit.
+  static bool fits(const MassScale& scale) { return magnitude(scale.max * scale.rate) < 4096.0f; }
   HOST_DEVICE_MEMBER F operator()(F x) const {
-    const F magic = set1(12582912.0f + 127.0f), rate = set1(scale.rate);
-    const F d = larger(sub(x, set1(scale.max)), set1(scale.floor));
-    const F biased = fma(d, rate, magic), f = fma(d, rate, sub(magic, biased));
-    const F power = horner(f, 0x1.fff692p-1f, 0x1.62f31ap-1f, 0x1.f0de1cp-3f, 0x1.c3f76p-5f);
-    return mul(power, shift_to_exponent(biased));
+    return shift_bits<11>(larger(multiply_add(x, set1(rate), set1(offset)), set1(kLeast)));
   }
 };
 
@@ -46,11 +69,6 @@ struct RoughSoftmaxWeight {
 struct RoughProbability {
   HOST_DEVICE_MEMBER F operator()(F p) const { return larger(p, set1(0.0f)); }
 };
-
-template <class WeightOf>
-inline double rough_weight(const Row& row, int token, const WeightOf& weight_of) {
-  return token < row.vocab() ? double(max_of(weight_of(set1(row.at(token))))) : 0.0;
-}
 
 // The row's maxima as scan_maxima finds them, and beside them the sum of its weights.
 template <class WeightOf>
@@ -72,19 +90,21 @@ inline float scan_maxima_and_weigh(const Row& row, const WeightOf& weight_of, do
   return max_of(largest);
 }
 
-// Probabilities: the share of one token, {0, 0} if the row has +inf.
-inline Share rough_share(const Row& row, int token) {
-  Share share{rough_weight(row, token, RoughProbability()), 0.0};
-  const float largest = scan_maxima_and_weigh(row, RoughProbability(), share.row);
-  return largest < kInfinity ? share : Share{0.0, 0.0};
-}
-
 // A share that is asked for while a row's maximum is found.
 struct Question {
   int token;
-  double below;       // of no interest unless it may be above this
-  Share share{0, 0};  // the answer; {0, 0}: there is none
+  double below = 0.0;  // of no interest unless it may be above this
+  Share share{};       // the answer; of no weight: there is none
 };
+
+// The largest of a row of probabilities, with an answer unless it is +inf.
+inline float largest_probability(const Row& row, Question& question) {
+  Share share{0.0, 0.0, kOffBySum};
+  if (question.token < row.vocab()) share.token = double(larger(row.at(question.token), 0.0f));
+  const float largest = scan_maxima_and_weigh(row, RoughProbability(), share.row);
+  if (largest < kInfinity) question.share = share;
+  return largest;
+}
 
 // Some large logit of the row, if it has any.
 inline float a_large_logit(const Row& row) {
@@ -103,12 +123,14 @@ inline float finite_maximum(Row& row, float temperature, Question& question) {
   const float reference = a_large_logit(row);
   const bool finite = reference > -kInfinity && reference < kInfinity;
   if (row.penalised() || !finite) return finite_maximum(row);
-  const RoughSoftmaxWeight weight_of{mass_scale(reference, temperature)};
-  Share share{rough_weight(row, question.token, weight_of), 0.0};
-  if (!(share.token > question.below)) return finite_maximum(row);
-  const float largest = scan_maxima_and_weigh(row, weight_of, share.row);
+  const MassScale scale = mass_scale(reference, temperature);
+  Share share{0.0, 0.0, 0x1p-5};
+  if (question.token < row.vocab()) share.token = double(weight(row.at(question.token), scale));
+  if (!(share.token > question.below && RoughSoftmaxWeight::fits(scale)))
+    return finite_maximum(row);
+  const float largest = scan_maxima_and_weigh(row, RoughSoftmaxWeight(scale), share.row);
   if (!(largest < kInfinity)) return finite_maximum(row);
-  if ((largest - reference) * weight_of.scale.rate < 100.0f) question.share = share;
+  if ((largest - reference) * scale.rate < 100.0f) question.share = share;
   return largest;
 }
 

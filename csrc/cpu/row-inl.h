@@ -57,14 +57,7 @@ class Row {
   F sixteen(int first) const {
     const int t = first / kTile;
     if (space_.patched_tile[t] != kInPlace) return load(patch(t) + first % kTile);
-    switch (dtype_) {
-      case DType::kFloat16:
-        return load(static_cast<const Half*>(data_) + first);
-      case DType::kBFloat16:
-        return load(static_cast<const BFloat16*>(data_) + first);
-      default:
-        return load(static_cast<const float*>(data_) + first);
-    }
+    return with_logits([&](const auto* logits) { return load(logits + first); });
   }
 
   // Penalises each id of [0, vocab) that is not penalised yet. One penalty for all.
@@ -109,29 +102,28 @@ class Row {
   auto with_unpenalised_tile(int t, Visit visit) const {
     if (has_copy(t)) return visit(static_cast<const float*>(patch(t)));
     const int64_t first = int64_t(t) * kTile;
-    switch (dtype_) {
-      case DType::kFloat16:
-        return visit(static_cast<const Half*>(data_) + first);
-      case DType::kBFloat16:
-        return visit(static_cast<const BFloat16*>(data_) + first);
-      default:
-        return visit(static_cast<const float*>(data_) + first);
-    }
+    return with_logits([&](const auto* logits) { return visit(logits + first); });
   }
   float unpenalised(int token) const {
-    switch (dtype_) {
-      case DType::kFloat16:
-        return widen(static_cast<const Half*>(data_)[token]);
-      case DType::kBFloat16:
-        return widen(static_cast<const BFloat16*>(data_)[token]);
-      default:
-        return static_cast<const float*>(data_)[token];
-    }
+    return with_logits([&](const auto* logits) { return widen(logits[token]); });
   }
 
  private:
   // What a tile has in place of the number of its copy.
   enum : int32_t { kInPlace = -1, kPenalised = -2 };
+
+  // use(logits) of the row, in the caller's dtype.
+  template <class Use>
+  auto with_logits(Use use) const -> decltype(use(static_cast<const float*>(nullptr))) {
+    switch (dtype_) {
+      case DType::kFloat16:
+        return use(static_cast<const Half*>(data_));
+      case DType::kBFloat16:
+        return use(static_cast<const BFloat16*>(data_));
+      default:
+        return use(static_cast<const float*>(data_));
+    }
+  }
 
   bool is_penalised(int token) const { return space_.penalised[token / 64] >> (token % 64) & 1; }
 
@@ -142,14 +134,7 @@ class Row {
   }
 
   void read(int first, int count, float* to) const {
-    switch (dtype_) {
-      case DType::kFloat32:
-        return widen_tokens(static_cast<const float*>(data_) + first, count, to);
-      case DType::kFloat16:
-        return widen_tokens(static_cast<const Half*>(data_) + first, count, to);
-      case DType::kBFloat16:
-        return widen_tokens(static_cast<const BFloat16*>(data_) + first, count, to);
-    }
+    with_logits([&](const auto* logits) { widen_tokens(logits + first, count, to); });
   }
 
   // The tile's own copy, made at the first call.

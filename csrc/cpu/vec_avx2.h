@@ -8,20 +8,11 @@
 #include <cstring>
 
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
 namespace {
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   __m256 low, high;
@@ -75,6 +66,7 @@ HOST_DEVICE F div(F a, F b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps
 HOST_DEVICE F fma(F a, F b, F c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
+HOST_DEVICE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 // The instructions give their second operand where either is NaN.
 HOST_DEVICE F larger(F a, F b) {
   return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
@@ -90,10 +82,12 @@ HOST_DEVICE I sub(I a, I b) {
 }
 HOST_DEVICE I bits_of(F a) { return {_mm256_castps_si256(a.low), _mm256_castps_si256(a.high)}; }
 HOST_DEVICE F floats_of(I a) { return {_mm256_castsi256_ps(a.low), _mm256_castsi256_ps(a.high)}; }
-HOST_DEVICE F shift_to_exponent(F a) {
+template <int kBits>
+HOST_DEVICE F shift_bits(F a) {
   const I bits = bits_of(a);
-  return floats_of({_mm256_slli_epi32(bits.low, 23), _mm256_slli_epi32(bits.high, 23)});
+  return floats_of({_mm256_slli_epi32(bits.low, kBits), _mm256_slli_epi32(bits.high, kBits)});
 }
+HOST_DEVICE F shift_to_exponent(F a) { return shift_bits<23>(a); }
 HOST_DEVICE I bits_above(F a, float base) { return sub(bits_of(a), bits_of(set1(base))); }
 HOST_DEVICE F to_float(I a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
 

@@ -8,20 +8,11 @@
 #include <cstring>
 
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
 namespace {
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   __m512 lanes;
@@ -60,14 +51,17 @@ HOST_DEVICE F sub(F a, F b) { return {_mm512_sub_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE F mul(F a, F b) { return {_mm512_mul_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE F div(F a, F b) { return {_mm512_div_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE F fma(F a, F b, F c) { return {_mm512_fmadd_ps(a.lanes, b.lanes, c.lanes)}; }
+HOST_DEVICE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 // The instructions give their second operand where either is NaN.
 HOST_DEVICE F larger(F a, F b) { return {_mm512_max_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE F smaller(F a, F b) { return {_mm512_min_ps(a.lanes, b.lanes)}; }
 HOST_DEVICE I add(I a, I b) { return {_mm512_add_epi32(a.lanes, b.lanes)}; }
 HOST_DEVICE I sub(I a, I b) { return {_mm512_sub_epi32(a.lanes, b.lanes)}; }
-HOST_DEVICE F shift_to_exponent(F a) {
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.lanes), 23))};
+template <int kBits>
+HOST_DEVICE F shift_bits(F a) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a.lanes), kBits))};
 }
+HOST_DEVICE F shift_to_exponent(F a) { return shift_bits<23>(a); }
 HOST_DEVICE I bits_above(F a, float base) {
   const __m512i from = _mm512_castps_si512(_mm512_set1_ps(base));
   return {_mm512_sub_epi32(_mm512_castps_si512(a.lanes), from)};

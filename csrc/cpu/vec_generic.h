@@ -9,8 +9,8 @@
 
 #include <cstring>
 
-#include "common/divide.h"
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
@@ -20,17 +20,6 @@ typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
 typedef uint32_t Bits4 __attribute__((vector_size(16)));
 typedef uint64_t Words2 __attribute__((vector_size(16)));
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::div;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   Floats4 part[4];
@@ -85,7 +74,11 @@ HOST_DEVICE F div(F a, F b) { EACH_PART(F, a.part[p] / b.part[p]); }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, (Ints4)((Bits4)a.part[p] + (Bits4)b.part[p])); }
 HOST_DEVICE I sub(I a, I b) { EACH_PART(I, (Ints4)((Bits4)a.part[p] - (Bits4)b.part[p])); }
 HOST_DEVICE F fill(F, float constant) { return set1(constant); }
-HOST_DEVICE F shift_to_exponent(F a) { EACH_PART(F, (Floats4)((Bits4)a.part[p] << 23)); }
+template <int kBits>
+HOST_DEVICE F shift_bits(F a) {
+  EACH_PART(F, (Floats4)((Bits4)a.part[p] << kBits));
+}
+HOST_DEVICE F shift_to_exponent(F a) { return shift_bits<23>(a); }
 HOST_DEVICE I bits_above(F a, float base) {
   const uint32_t bits = float_bits(base);
   EACH_PART(I, (Ints4)((Bits4)a.part[p] - Bits4{bits, bits, bits, bits}));
@@ -159,9 +152,13 @@ HOST_DEVICE F fma_by_lane(const F& a, const F& b, F c) {
   return c;
 }
 
+// multiply_add: a * b + c, of which the product may be rounded before, where that is quicker.
 #if defined(__FP_FAST_FMAF)
 HOST_DEVICE F fma(F a, F b, F c) { return fma_by_lane(a, b, c); }
+HOST_DEVICE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 #else
+HOST_DEVICE F multiply_add(F a, F b, F c) { return add(mul(a, b), c); }
+
 typedef float Floats2 __attribute__((vector_size(8)));
 typedef double Doubles2 __attribute__((vector_size(16)));
 

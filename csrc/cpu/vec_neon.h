@@ -8,20 +8,11 @@
 #include <cstring>
 
 #include "common/dtype.h"
+#include "cpu/vec_float32.h"
 #include "cpu/workspace.h"
 
 namespace spec_decode_ops {
 namespace {
-
-// Declared beside their vector overloads, the float32 ones stay visible.
-using spec_decode_ops::add;
-using spec_decode_ops::bits_above;
-using spec_decode_ops::fill;
-using spec_decode_ops::fma;
-using spec_decode_ops::larger;
-using spec_decode_ops::mul;
-using spec_decode_ops::shift_to_exponent;
-using spec_decode_ops::sub;
 
 struct F {
   float32x4_t part[4];
@@ -83,6 +74,7 @@ HOST_DEVICE F sub(F a, F b) { EACH_PART(F, vsubq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F mul(F a, F b) { EACH_PART(F, vmulq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F div(F a, F b) { EACH_PART(F, vdivq_f32(a.part[p], b.part[p])); }
 HOST_DEVICE F fma(F a, F b, F c) { EACH_PART(F, vfmaq_f32(c.part[p], a.part[p], b.part[p])); }
+HOST_DEVICE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 // The maximum of NaN and a number is the number, but only of a quiet NaN; the inner one makes it
 // so. Of two zeros it is +0, which no kernel tells from -0.
 HOST_DEVICE F larger(F a, F b) {
@@ -95,9 +87,11 @@ HOST_DEVICE F smaller(F a, F b) {
 }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, vaddq_s32(a.part[p], b.part[p])); }
 HOST_DEVICE I sub(I a, I b) { EACH_PART(I, vsubq_s32(a.part[p], b.part[p])); }
-HOST_DEVICE F shift_to_exponent(F a) {
-  EACH_PART(F, vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a.part[p]), 23)));
+template <int kBits>
+HOST_DEVICE F shift_bits(F a) {
+  EACH_PART(F, vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(a.part[p]), kBits)));
 }
+HOST_DEVICE F shift_to_exponent(F a) { return shift_bits<23>(a); }
 HOST_DEVICE I bits_above(F a, float base) {
   const int32x4_t from = vreinterpretq_s32_f32(vdupq_n_f32(base));
   EACH_PART(I, vsubq_s32(vreinterpretq_s32_f32(a.part[p]), from));

@@ -80,7 +80,7 @@ inline Verdict judge_row(const Round& round, int64_t position) {
   const Fractions u = round.fractions(position);
   if (!in_vocabulary(drafted, p.target, p.draft)) {
     const Penalised target = round.logits(p.target, position, round.work.target);
-    return end_of_draft(law(target), u, round.work);
+    return end_of_draft(law(target), u);
   }
   const int token = int(drafted);
   const double fraction = double(u.accept) * 0x1p-64;
@@ -90,7 +90,7 @@ inline Verdict judge_row(const Round& round, int64_t position) {
     if (surely_accepted(u.accept, asked.share, kCertain)) return {true, token};
     return judge_by_ratio(law(target), one_token(token), token, u, round.work);
   }
-  Question of_draft{token, 0.0};
+  Question of_draft{token};
   const Penalised draft = round.logits(p.draft, position, round.work.draft, &of_draft);
   const Share& q = of_draft.share;
   Question of_target{token, q.row > 0.0 ? fraction * q.token / q.row : 0x1p200};

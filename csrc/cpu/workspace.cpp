@@ -49,6 +49,7 @@ void take_row(Pieces& pieces, RowSpace& row, int64_t capacity) {
   pieces.take(row.penalised_id, capacity);
   pieces.take(row.lane_max, tiles * kLanes);
   pieces.take(row.tile_sum, tiles);
+  pieces.take(row.weight, capacity);
   pieces.take(row.id, capacity + kLanes);
   pieces.take(row.y, capacity + kLanes);
   pieces.take(row.mass, capacity + kLanes);
@@ -71,7 +72,7 @@ void Workspace::reserve(int64_t vocab) {
     pieces.take(space.key, capacity);
     pieces.take(space.index, capacity);
     for (float*& value : space.value) pieces.take(value, capacity + 2 * kLanes);
-    pieces.take(space.tile_weight, capacity / kTile);
+    pieces.take(space.tile_excess, capacity / kTile);
     pieces.take(space.tile_kept, capacity / kTile);
     return pieces.used();
   };

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/wide.h"
-
 namespace spec_decode_ops {
 
 constexpr int kTile = 512;  // tokens
@@ -31,6 +29,7 @@ struct RowSpace {
   int32_t* penalised_id;  // [capacity]
   float* lane_max;        // [capacity / kTile * kLanes]
   uint64_t* tile_sum;     // [tiles]
+  float* weight;          // [capacity] of a softmax law, once its tiles are summed
   int32_t* id;            // [capacity + kLanes] candidates, by ascending id
   float* y;               // [capacity + kLanes] their quotients
   uint64_t* mass;         // [capacity + kLanes] and masses
@@ -53,7 +52,7 @@ class Workspace {
   uint32_t* key = nullptr;         // [capacity] scratch of a selection
   int32_t* index = nullptr;        // [capacity]
   float* value[2] = {};            // [capacity + 2 * kLanes] each
-  Wide* tile_weight = nullptr;     // [tiles]
+  double* tile_excess = nullptr;   // [tiles]
   KeptMass* tile_kept = nullptr;   // [tiles]
   DraftedMass* drafted = nullptr;  // [drafts]
 

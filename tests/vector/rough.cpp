@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often floats call a draft token surely accepted, and how often the law (common/accept.h) then
-// rejects it: prints both. Words u lie close to the boundary, within a hundredth of it. With
-// -DCARELESS the target's sum is a hundredth too small.
+// How often floats call a draft token surely accepted or rejected, and how often the law
+// (common/accept.h) says otherwise: prints both. Words u lie close to the boundary, within a
+// hundredth of it. With -DCARELESS the target's sum is a hundredth too small.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -31,12 +31,12 @@ double uniform(double low, double high) {
 // A row's exact law at one token, and its rough share.
 struct Both {
   uint64_t token = 0, total = 0;
-  Share share{0, 0};
+  Share share{};
 };
 
 Both of_logits(const std::vector<float>& x, int token, float temperature, RowSpace& space) {
   Row row(x.data(), DType::kFloat32, int64_t(x.size()), space);
-  Question question{token, 0.0};
+  Question question{token};
   const MassScale scale = mass_scale(finite_maximum(row, temperature, question), temperature);
   Both both;
   for (float each : x) both.total += mass(each, scale);
@@ -47,11 +47,12 @@ Both of_logits(const std::vector<float>& x, int token, float temperature, RowSpa
 
 Both of_probabilities(const std::vector<float>& p, int token, RowSpace& space) {
   Row row(p.data(), DType::kFloat32, int64_t(p.size()), space);
-  const int exponent = probability_exponent(scan_maxima(row));
+  Question question{token};
+  const int exponent = probability_exponent(largest_probability(row, question));
   Both both;
   for (float each : p) both.total += probability_mass(each, false, exponent);
   both.token = probability_mass(p[size_t(token)], false, exponent);
-  both.share = rough_share(row, token);
+  both.share = question.share;
   return both;
 }
 
@@ -80,11 +81,13 @@ int main() {
     if (p.token == 0 || q.token == 0) continue;
     p.share.row *= kOfTarget;
     const double boundary = double(p.token) / double(p.total) * double(q.total) / double(q.token);
-    const double u = boundary * uniform(0.99, 1.01);
+    const double near = logits ? 0.1 : 0.01;
+    const double u = boundary * uniform(1.0 - near, 1.0 + near);
     if (u >= 1.0) continue;
-    if (!surely_accepted(fraction_of(u), p.share, q.share)) continue;
+    const bool accepted = surely_accepted(fraction_of(u), p.share, q.share);
+    if (!accepted && !surely_rejected(fraction_of(u), p.share, q.share)) continue;
     ++sure;
-    wrong += !accepts(fraction_of(u), p.token, p.total, q.token, q.total);
+    wrong += accepted != accepts(fraction_of(u), p.token, p.total, q.token, q.total);
   }
   std::printf("%d %d\n", sure, wrong);
 }

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// How often floats tell which token a residual draw gives (csrc/cpu/excess-inl.h), and how often
+// integer masses then draw another: prints both. Fractions lie close to a token's boundary. Every
+// other total is off by up to what the floats are told. With -DCARELESS the target's total is a
+// 16384th too large for the floats.
+#include <cmath>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/accept.h"
+#include "cpu/vec_generic.h"
+
+#include "cpu/accept-inl.h"
+#include "cpu/verify-inl.h"
+
+using namespace spec_decode_ops;
+
+namespace {
+
+#if defined(CARELESS)
+constexpr double kOfTotal = 1.0 + 0x1p-14;
+#else
+constexpr double kOfTotal = 1.0;
+#endif
+
+std::mt19937_64 source(11);
+double uniform(double low, double high) {
+  return std::uniform_real_distribution<double>(low, high)(source);
+}
+
+enum class Kind { kLogits, kProbabilities, kNormalized };
+
+struct Laws {
+  Row target_row, draft_row;
+  Law target, draft;
+
+  Laws(const std::vector<float> (&rows)[2], Kind kind, Workspace& work)
+      : target_row(rows[0].data(), DType::kFloat32, int64_t(rows[0].size()), work.target),
+        draft_row(rows[1].data(), DType::kFloat32, int64_t(rows[1].size()), work.draft),
+        target(law(target_row, kind)),
+        draft(law(draft_row, kind)) {}
+
+  static Law law(Row& row, Kind kind) {
+    if (kind != Kind::kLogits) return law_of(row, kind == Kind::kNormalized, 0);
+    Law law{};
+    law.row = &row;
+    law.kind = Law::kSoftmax;
+    law.scale = mass_scale(finite_maximum(row), 1.0f);
+    take_total(law);
+    return law;
+  }
+};
+
+// The part of the residual that lies before a token.
+double boundary(const Laws& laws, int token, Workspace& work) {
+  const TokenResidual residual{laws.target.total, laws.draft.total};
+  const auto real = [](Wide a) { return double(a.high) * 0x1p64 + double(a.low); };
+  const double all = real(residual.weight(keep_tiles(laws.target, laws.draft, residual, work)));
+  KeptMass before{0, 0};
+  for (int i = 0; i < token; ++i) {
+    keep(residual, mass_of(laws.target, i), mass_of(laws.draft, i), before);
+  }
+  return all > 0.0 ? real(residual.weight(before)) / all : 0.0;
+}
+
+}  // namespace
+
+int main() {
+  Workspace& work = workspace();
+  int sure = 0, wrong = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const Kind kind = Kind(round % 3);
+    const size_t vocab = size_t(std::exp(uniform(0, 8)));
+    const double width = std::exp(uniform(-3, 2)), apart = width * std::exp(uniform(-5, 1));
+    std::normal_distribution<double> normal(0, 1);
+    std::vector<float> rows[2] = {std::vector<float>(vocab), std::vector<float>(vocab)};
+    const double unit = kind == Kind::kLogits ? 1.0 : std::exp(uniform(-20, 20));
+    for (size_t i = 0; i < vocab; ++i) {
+      const double x = width * normal(source), y = x + apart * normal(source);
+      const double scale = kind == Kind::kNormalized ? 1.0 / double(vocab) : unit;
+      rows[0][i] = float(kind == Kind::kLogits ? x : scale * std::exp(x));
+      rows[1][i] = float(kind == Kind::kLogits ? y : std::exp(y) / double(vocab));
+    }
+    const float odd[] = {NAN, -1.0f, 2.0f, kInfinity, -kInfinity, 0.0f};
+    const float put = odd[size_t(uniform(0, 6))];
+    if (round % 4 == 0 && !(kind == Kind::kLogits && put > 0.0f)) {
+      rows[round / 4 % 2][size_t(uniform(0, double(vocab)))] = put;
+    }
+    rows[1].resize(size_t(uniform(1, double(vocab) + 1)));
+    work.reserve(int64_t(vocab));
+    Laws laws(rows, kind, work);
+    if (laws.target.total == 0 || laws.draft.total == 0) continue;
+    const int token = int(uniform(0, double(vocab)));
+    const double at = boundary(laws, token, work);
+    for (int i = 0; i < 8; ++i) {
+      const double u = at + uniform(-1, 1) * std::exp2(uniform(-30, -8));
+      if (!(u >= 0.0 && u < 1.0)) continue;
+      Law told = laws.target;
+      const double off = i % 2 ? 0x1p-16 : 0.0;
+      const double of_total = kOfTotal * (1.0 + off * uniform(-0.99, 0.99));
+      if (of_total != 1.0) told.total = uint64_t(double(told.total) * of_total);
+      const int drawn = surely_drawn_from_residual(told, laws.draft, off, fraction_of(u), work);
+      if (drawn < 0) continue;
+      ++sure;
+      const TokenResidual residual{laws.target.total, laws.draft.total};
+      const KeptMass whole = keep_tiles(laws.target, laws.draft, residual, work);
+      wrong +=
+          drawn != draw_from_kept(laws.target, laws.draft, residual, whole, fraction_of(u), work);
+    }
+  }
+  std::printf("%d %d\n", sure, wrong);
+}
