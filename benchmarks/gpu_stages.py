@@ -12,7 +12,11 @@ import torch
 from gpu_package import ROOT, kernel_layout
 
 PASSED, FAILED, UNFINISHED, SKIPPED = "passed", "failed", "unfinished", "skipped"
-SAME_BITS = ["tests/test_goldens.py", "tests/test_cuda_same_bits.py"]
+DEVICE_TESTS = [
+    "tests/test_goldens.py",
+    "tests/test_cuda_same_bits.py",
+    "tests/test_cuda_draws.py",
+]
 # It asks the emulator how many launches there were.
 NOT_FOR_A_GPU = "not no_rows_are_no_launch"
 FEW = (
@@ -55,7 +59,7 @@ def build(backend):
     return Outcome("build", PASSED, library, time.monotonic() - start)
 
 
-def pytest_command(backend, device, wanted, files=SAME_BITS):
+def pytest_command(backend, device, wanted, files=DEVICE_TESTS):
     folder = str(kernel_layout.variant(backend))
     return [
         *(sys.executable, "-m", "pytest", "-q", "--maxfail=5", "-p", "no:cacheprovider"),
@@ -93,7 +97,7 @@ def run(stage, command, seconds, **variables):
 
 
 def same_bits(backend, device, seconds, wanted=NOT_FOR_A_GPU):
-    """The frozen answers, and the CPU's tokens by both algorithms."""
+    """The frozen answers, the CPU's tokens by both algorithms, and draws against their law."""
     command = pytest_command(backend, device, wanted)
     return run("frozen answers and the CPU's bits", command, seconds)
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws of the CUDA library, run by the emulator, against their law: few, as each is also equal to
-the CPU's (test_cuda_same_bits.py), whose law test_sample_figures.py has at full size. A right
-sampler fails one check with probability 1e-6 (fit.ALPHA)."""
+"""Draws of the CUDA library against their law. The emulator runs few, as each is also equal to the
+CPU's (test_cuda_same_bits.py), whose law test_sample_figures.py has at full size; a GPU runs that
+many too (benchmarks/gpu_check.py). A right sampler fails one check with probability 1e-6
+(fit.ALPHA)."""
 
 import fit
 import pytest
@@ -16,7 +17,7 @@ def misfit_of(sdo, emulated, arguments, bias=0.0):
     law = sdo.filter_logits(logits, **arguments).double().softmax(-1)
     biased = logits.clone()
     biased[logits.argmax()] += bias
-    rows = biased.expand(DRAWS, -1)
+    rows = biased.expand(getattr(emulated, "draws", DRAWS), -1)
     tokens = emulated.package.sample(rows, seed=6, **arguments)
     return fit.misfit(torch.bincount(tokens, minlength=VOCAB), law)
 
