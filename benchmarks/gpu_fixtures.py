@@ -31,8 +31,8 @@ def sdo(request, on_device):
 
 @pytest.fixture(scope="session")
 def emulated(on_device):
-    """In the emulator's place. A GPU has its own schedule: there is none to set; and the time for as
-    many draws as the CPU's statistics take."""
+    """In the emulator's place. A GPU has its own schedule, none to be set; and it has the time
+    for as many draws as the CPU's statistics take."""
     return types.SimpleNamespace(
         package=on_device, configure=lambda schedule=0: None, draws=1 << 22
     )
