@@ -29,7 +29,7 @@ inline uint64_t mass_before_by_list(const Row& row, int token, const MassScale& 
   int count = 0;
   for (int t = 0; t < row.tiles(); ++t) {
     if (!tile_reaches(row.space(), t, ties.first)) continue;
-    count += pack_from(row.tile(t, buffer), first, list + count);
+    count += pack(row.tile(t, buffer), kTile, list + count, [&](F v) { return mask_ge(v, first); });
   }
   const uint64_t mass_from = mass_of_list(list, count, scale);
   int equal = count;

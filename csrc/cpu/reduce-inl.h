@@ -113,27 +113,17 @@ inline void for_each_from(const Row& row, float floor, Visit visit) {
   }
 }
 
-// The logits of a tile from `floor` up, packed; returns how many. May overwrite up to 15 after
-// them.
-inline int pack_from(const float* tile, F floor, float* to) {
-  int count = 0;
-  for (int i = 0; i < kTile; i += kLanes) {
-    const F v = load(tile + i);
-    const uint32_t hits = mask_ge(v, floor);
-    if (hits) count += store_packed(to + count, v, hits);
+// Packs those of `count` values for which `test`, asked of 16 at once, has a bit; returns how many.
+// `to` may be `x`. May overwrite up to 15 after them. requires a multiple of kLanes
+template <class Test>
+inline int pack(const float* x, int count, float* to, Test test) {
+  int packed = 0;
+  for (int i = 0; i < count; i += kLanes) {
+    const F v = load(x + i);
+    const uint32_t hits = test(v);
+    if (hits) packed += store_packed(to + packed, v, hits);
   }
-  return count;
-}
-
-// Likewise those up to `ceiling`.
-inline int pack_up_to(const float* tile, F ceiling, float* to) {
-  int count = 0;
-  for (int i = 0; i < kTile; i += kLanes) {
-    const F v = load(tile + i);
-    const uint32_t hits = mask_ge(ceiling, v);
-    if (hits) count += store_packed(to + count, v, hits);
-  }
-  return count;
+  return packed;
 }
 
 // The first token equal to the row's maximum; -1 in an empty row. After scan_maxima.

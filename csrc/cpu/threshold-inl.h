@@ -20,17 +20,12 @@ struct Measured {
   int count, above_count;
 };
 
-// Keeps those of a list from which `test` has a bit; returns how many. Pads the list to whole
-// vectors first.
+// The same of a list of any length. Overwrites up to 15 values behind it.
 template <class Test>
 inline int pack_list(float* list, int count, float* to, Test test) {
-  for (int i = count; i % kLanes; ++i) list[i] = -kInfinity;
-  int kept = 0;
-  for (int i = 0; i < count; i += kLanes) {
-    const F v = load(list + i);
-    kept += store_packed(to + kept, v, test(v));
-  }
-  return kept;
+  const int padded = (count + kLanes - 1) / kLanes * kLanes;
+  for (int i = count; i < padded; ++i) list[i] = -kInfinity;
+  return pack(list, padded, to, test);
 }
 
 inline Measured measure(const Row& row, const MassScale& scale, const Bracket& bracket,
@@ -43,9 +38,9 @@ inline Measured measure(const Row& row, const MassScale& scale, const Bracket& b
     const float* x = row.tile(t, buffer);
     result.total += tile_mass(x, SoftmaxWeight{scale});
     if (bracket.few_below) {
-      result.count += pack_up_to(x, high, list + result.count);
+      result.count += pack(x, kTile, list + result.count, [&](F v) { return mask_ge(high, v); });
     } else if (tile_reaches(row.space(), t, bracket.low)) {
-      result.count += pack_from(x, low, list + result.count);
+      result.count += pack(x, kTile, list + result.count, [&](F v) { return mask_ge(v, low); });
     }
   }
   if (bracket.few_below) {

@@ -5,6 +5,7 @@ from . import _registrations as _registrations
 from . import reference
 from ._targets import _cpu_target as _cpu_target
 from .decoder import SpeculativeDecoder
+from .logprobs import Logprobs
 from .prompt_lookup import PromptLookup
 from .sample import filter_logits, sample
 from .sampler import Sampler
@@ -16,6 +17,7 @@ from .verify import accept, verify, verify_greedy
 
 __all__ = [
     "DecodeStats",
+    "Logprobs",
     "PromptLookup",
     "Sampler",
     "SpeculativeDecoder",
