@@ -30,7 +30,7 @@ def rows(*arguments, **environment):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a compiler")
 def test_compiled_code_is_timed_without_its_compilation(sdo, tmp_path):
     [cells] = rows("--only", "sample, greedy", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))

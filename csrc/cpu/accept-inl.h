@@ -43,7 +43,7 @@ inline Law summed_law(const Row& row, float largest, uint64_t total) {
 // Its total is within kOffBySum.
 inline Law roughly_summed_law(const Row& row, float largest, const Share& share) {
   const int units = kMassBits - probability_exponent(largest);
-  return summed_law(row, largest, uint64_t(std::ldexp(share.row, units)));
+  return summed_law(row, largest, uint64_t(share.row * power_of_two(units)));
 }
 
 inline Law law_of(const Row& row, bool normalized, uint64_t total) {

@@ -104,6 +104,14 @@ inline bool has_weights(const Law& law) {
   return law.kind == Law::kProbabilities && !law.infinite && law.total > 0;
 }
 
+// requires an exponent that an ordinary double has
+inline double power_of_two(int exponent) {
+  const uint64_t bits = uint64_t(exponent + 1023) << 52;
+  double power;
+  std::memcpy(&power, &bits, sizeof power);
+  return power;
+}
+
 // The token drawn from max(p - q, 0) where floats tell; -1 elsewhere. The ratio of the laws' totals
 // may be off by this part of it.
 inline int surely_drawn_from_residual(const Law& p, const Law& q, double off, uint64_t fraction,
@@ -125,7 +133,8 @@ inline int surely_drawn_from_residual(const Law& p, const Law& q, double off, ui
   };
   if (p.kind == Law::kSoftmax) return drawn(ScaledExcess{float(ratio)}, 1.0);
   if (p.exponent == 0 && q.exponent == 0 && ratio == 1.0) return drawn(LikeExcess{}, 1.0);
-  const double unit = std::ldexp(1.0, q.exponent), scale = ratio * std::ldexp(unit, -p.exponent);
+  const double unit = power_of_two(q.exponent);
+  const double scale = ratio * power_of_two(q.exponent - p.exponent);
   const bool ordinary = p.united && q.united && scale > 0x1p-60 && scale < 0x1p60;
   return ordinary ? drawn(ScaledExcess{float(scale)}, unit) : -1;
 }
