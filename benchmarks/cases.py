@@ -61,9 +61,11 @@ def history(vocab, length=200):
 
 def drafted(sdo, vocab, drafts, rejected_at):
     """Target and draft logits and draft tokens of which `rejected_at` are accepted: the draft is
-    the target itself up to there, and then never right."""
+    the target itself up to there, and then off by N(0, 1/4), with a token that is never right."""
     target = logit_rows(drafts + 1, vocab)
     draft = target[:drafts].clone()
+    off = torch.randn(draft[rejected_at:].shape, generator=torch.Generator().manual_seed(2))
+    draft[rejected_at:] += 0.5 * off
     tokens = sdo.sample(draft, seed=2)
     if rejected_at < drafts:
         target[rejected_at, tokens[rejected_at]] = -torch.inf

@@ -87,10 +87,11 @@ def one_row_cases(sdo, clock, x, ids):
 
 
 def drafted(vocab, rejected_at):
-    """Target and draft logits, which differ in one token, and draft tokens of which `rejected_at`
-    are accepted."""
+    """Target and draft logits, alike up to `rejected_at` and then apart by N(0, 1/4), and draft
+    tokens of which that many are accepted."""
     target = normal_rows(DRAFTS + 1, vocab)
     draft = target[:DRAFTS].clone()
+    draft[rejected_at:] += normal_rows(DRAFTS, vocab)[rejected_at:].flip(1) / 6
     tokens = draft.argmax(-1)
     if rejected_at < DRAFTS:
         target[rejected_at, tokens[rejected_at]] = -torch.inf

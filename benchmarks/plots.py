@@ -58,7 +58,7 @@ def caption(results):
     of = results["machine"]
     return (
         f"{of['cpu']}, {of['target']}, torch {of['torch']}, one thread, {of['date']}; medians of "
-        f"{results['runs']} runs"
+        f"{results['runs']} turns"
     )
 
 

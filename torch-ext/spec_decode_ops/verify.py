@@ -139,7 +139,7 @@ def verify(
             target token draft_token_ids[j], as in a reduced draft vocabulary (EAGLE-3's). None:
             column j is token j. draft_tokens and prev_tokens are target ids either way. All rows of
             the draft are copied to the target's width for it: on a CPU core, with k = 4 and 32,000
-            ids of V = 128256, a call of 0.4 ms takes 1.4.
+            ids of V = 128256, a call of 0.2 ms takes 0.9.
 
     Parameters may be tensors as in `sample`.
 
