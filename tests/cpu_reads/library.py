@@ -12,21 +12,19 @@ import functools
 import importlib.util
 import os
 import subprocess
-import sys
-import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import native_library
 import torch
 from native_library import ROOT, digest
+from package_over import package_over
 
 HERE = Path(__file__).resolve().parent
 CACHE = ROOT / ".build" / "cpu_reads"
 HOOKS = HERE / "hooks.cpp"
 JOBS = min(2, os.cpu_count() or 1)
 NAMESPACE = "_spec_decode_ops_cpu_reads"
-PACKAGE = ROOT / "torch-ext" / "spec_decode_ops"
 COUNTED = ["-O1", "-fsanitize=thread", "-fno-builtin-memcpy"]
 
 
@@ -74,7 +72,7 @@ class CountingLibrary:
         self._hooks = ctypes.CDLL(str(hooks))
         self._hooks.reads_watch.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
         self._hooks.reads_bytes.restype = ctypes.c_uint64
-        self.package = self._load_package()
+        self.package = package_over(NAMESPACE, getattr(torch.ops, NAMESPACE))
 
     def reads(self, call, *tensors):
         """What the call returns, and how often it read the average element of each tensor."""
@@ -94,20 +92,6 @@ class CountingLibrary:
         """memcpy of so many elements, as the kernels do it."""
         pointers = ctypes.c_void_p(to.data_ptr()), ctypes.c_void_p(source.data_ptr())
         self._hooks.__getattr__("__wrap_memcpy")(*pointers, count * source.element_size())
-
-    def _load_package(self):
-        name = f"spec_decode_ops{NAMESPACE}"
-        ops = types.ModuleType(f"{name}._ops")
-        ops.ops = getattr(torch.ops, NAMESPACE)
-        ops.add_op_namespace_prefix = lambda op_name: f"{NAMESPACE}::{op_name}"
-        spec = importlib.util.spec_from_file_location(
-            name, PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
-        )
-        package = importlib.util.module_from_spec(spec)
-        sys.modules[name], sys.modules[ops.__name__] = package, ops
-        package._ops = ops
-        spec.loader.exec_module(package)
-        return package
 
 
 @functools.cache

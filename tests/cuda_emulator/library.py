@@ -15,15 +15,13 @@ import ctypes
 import functools
 import importlib.util
 import sys
-import types
 from dataclasses import dataclass
 
 import torch
-from native_library import ROOT
+from package_over import package_over
 
 from . import build
 
-PACKAGE = ROOT / "torch-ext" / "spec_decode_ops"
 ARCHITECTURES = ("8.0", "8.6", "8.9", "9.0")
 POISON = 0xFB
 ALIGNMENT = 512  # of what torch's CUDA allocator gives
@@ -97,19 +95,9 @@ class Emulated:
     @functools.cached_property
     def package(self):
         """The package's Python, with the emulated ops for its own."""
-        name = f"spec_decode_ops{self.namespace}"
-        ops = types.ModuleType(f"{name}._ops")
-        ops.ops = self.ops
-        ops.add_op_namespace_prefix = lambda op_name: f"{self.namespace}::{op_name}"
-        spec = importlib.util.spec_from_file_location(
-            name, PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
-        )
-        package = importlib.util.module_from_spec(spec)
-        sys.modules[name], sys.modules[ops.__name__] = package, ops
-        package._ops = ops
-        spec.loader.exec_module(package)
+        package = package_over(self.namespace, self.ops)
         # Which way a call goes is asked of its tensors, and these lie on the CPU.
-        sys.modules[f"{name}.sample"]._is_on_cpu = lambda value: False
+        sys.modules[f"{package.__name__}.sample"]._is_on_cpu = lambda value: False
         return package
 
     def tensor(self, tensor, label="input", *, read_only=True):
