@@ -366,9 +366,8 @@ def test_the_compiled_accept_has_total_variation_0(sdo, target, model, draft, k)
 def test_a_rule_that_is_not_there_is_refused_by_the_ops(sdo):
     target, draft, tokens = a_batch("normal", 2, 2, 9)
     ops = sdo._ops.ops
-    chain = (1.0, 0, 1.0, 0.0, 1.0, *[None] * 6, 1, 0, None, None)
     with pytest.raises(RuntimeError, match=r"verify: rule is 3, wanted 0 \.\. 2"):
-        ops.verify.default(target, draft, tokens, *chain, 3, None, "auto")
+        ops.verify.default(target, draft, tokens, 1.0, 1, 0, 3)
     uniforms = torch.zeros(2, 3, dtype=torch.float64)
     with pytest.raises(RuntimeError, match=r"accept: rule is 2, wanted 0 \.\. 1"):
         ops.accept.tensors(target, draft, tokens, uniforms, False, 2)

@@ -103,11 +103,9 @@ def test_no_schedule_changes_a_bit(sdo, emulated, seed):
 def logprobs_of(emulated):
     """Runs the op alone: its kernels by name, and how often the average logit is read."""
 
-    def run(x, tokens, *parameters):
-        off = (1.0, 0, 1.0, 0.0, 1.0)
-        parameters += off[len(parameters) :]
+    def run(x, tokens, temperature=1.0, *filters):
         emulated.reset_counters()
-        emulated.ops.logprobs.default(x, tokens, *parameters, *[None] * 6, "auto")
+        emulated.ops.logprobs.default(x, tokens, temperature, *filters)
         counters = emulated.counters()
         names = [
             launch.kernel.partition("(")[0].rpartition("::")[2] for launch in counters.launches

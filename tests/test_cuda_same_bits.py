@@ -260,9 +260,10 @@ def test_equal_laws_that_reject_draw_from_the_target(sdo, emulated):
     for x in (target, torch.zeros_like(target)):
         given = [x, x[:, :2].contiguous(), tokens]
         assert_same_verification(sdo, emulated, "select", *given)
-        chain = (1.0, 0, 1.0, 0.0, 1.0, None, None, None, None, None, None, 0, 0, None, None)
-        here = sdo._ops.ops.verify.default(*given, *chain, 0, words, "auto")
-        there = emulated.package._ops.ops.verify.default(*given, *chain, 0, words, "auto")
+        here, there = (
+            package._ops.ops.verify.default(*given, 1.0, 0, 0, 0, words=words)
+            for package in (sdo, emulated.package)
+        )
         for a, b in zip(here, there):
             assert torch.equal(a, b)
 

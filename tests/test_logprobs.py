@@ -11,7 +11,7 @@ from torch.library import opcheck
 
 # What the docstring promises.
 ABSOLUTE, RELATIVE = 2.0**-18, 2.0**-22
-OFF = (1.0, 0, 1.0, 0.0, 1.0, *[None] * 6)
+OFF = (0, 1.0, 0.0, 1.0)
 
 
 def is_within(found, exact):
@@ -48,12 +48,11 @@ def at(rows, tokens):
 def of_every_token(sdo, x, **arguments):
     """(filtered, unfiltered) [V] of all tokens of one row, by the op itself."""
     vocab = len(x)
-    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    names = ("top_k", "top_p", "min_p", "repetition_penalty")
     values = [arguments.get(name, off) for name, off in zip(names, OFF)]
     rows = x.expand(vocab, 1, vocab)
-    found = sdo._ops.ops.logprobs.default(
-        rows, torch.arange(vocab)[:, None], *values, *[None] * 6, "auto"
-    )
+    temperature = arguments.get("temperature", 1.0)
+    found = sdo._ops.ops.logprobs.default(rows, torch.arange(vocab)[:, None], temperature, *values)
     return [each[:, 0] for each in found]
 
 
@@ -325,10 +324,9 @@ def test_inputs_are_not_written_to(sdo):
 @pytest.mark.kernels_ci
 def test_opcheck_of_logprobs(sdo):
     target, _, tokens = a_round(3, 1, 40)
-    twins = (tokens, torch.ones(3), torch.tensor([4]), torch.ones(1), torch.zeros(3), torch.ones(1))
-    for more in ([None] * 6, twins):
-        arguments = (target[:, :1], tokens, *OFF[:5], *more, "auto")
-        opcheck(sdo._ops.ops.logprobs.default, arguments)
+    tensors = [torch.ones(3), torch.tensor([4]), torch.ones(1), torch.zeros(3), torch.ones(1)]
+    for more in ((), (*OFF, tokens, 0, *tensors)):
+        opcheck(sdo._ops.ops.logprobs.default, (target[:, :1], tokens, 1.0, *more))
 
 
 def test_a_compiled_call_returns_the_same(sdo):
@@ -348,9 +346,9 @@ def test_wrong_tokens_are_refused_by_the_op(sdo):
     x = torch.zeros(3, 2, 40)
     for wrong in (torch.zeros(3, 2), torch.zeros(3, 1).long(), torch.zeros(2).long()):
         with pytest.raises(RuntimeError, match="logprobs: tokens is .*, wanted int64 of shape"):
-            sdo._ops.ops.logprobs.default(x, wrong, *OFF, "auto")
+            sdo._ops.ops.logprobs.default(x, wrong, 1.0)
     for wrong in (torch.zeros(2, 1), torch.zeros(3).long(), torch.tensor(1)):
         with pytest.raises(RuntimeError, match="logprobs: tokens is .*, wanted int64 of shape"):
-            sdo._ops.ops.logprobs.default(x[0], wrong, *OFF, "auto")
+            sdo._ops.ops.logprobs.default(x[0], wrong, 1.0)
     with pytest.raises(RuntimeError, match=r"logprobs: logits is .*, wanted shape \[V\], \[B, V"):
-        sdo._ops.ops.logprobs.default(x[None], torch.zeros(1, 3, 2).long(), *OFF, "auto")
+        sdo._ops.ops.logprobs.default(x[None], torch.zeros(1, 3, 2).long(), 1.0)

@@ -35,26 +35,31 @@ def test_what_torch_can_read_is_read(sdo, kind):
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "prev_tokens", "offset"])
 def test_a_sparse_parameter_is_refused_by_name(sdo, name):
-    """Where a seed is drawn, by the check that comes before; else by torch, which has no kernel."""
     right = {
         "temperature": torch.ones(B),
         "top_p": torch.ones(B, dtype=torch.float64),
         "prev_tokens": torch.ones(B, 4, dtype=torch.int64),
         "offset": torch.ones(B, dtype=torch.int64),
     }[name]
-    with pytest.raises(RuntimeError, match=f"sample: {name} is .* sparse .*, wanted a dense"):
-        sdo.sample(logits(), **{name: right.to_sparse()})
-    with pytest.raises(NotImplementedError):
-        sdo.sample(logits(), **{name: right.to_sparse()}, seed=1)
+    before = torch.get_rng_state()
+    for seed in (None, 1):
+        with pytest.raises(RuntimeError, match=f"sample: {name} is .* sparse .*, wanted a dense"):
+            sdo.sample(logits(), **{name: right.to_sparse()}, seed=seed)
+    assert torch.equal(before, torch.get_rng_state())
 
 
-def test_sparse_rows_are_refused(sdo):
+def test_sparse_rows_are_refused_by_name(sdo):
     target, tokens = logits()[None], torch.zeros(1, K, dtype=torch.int64)
-    for odd in (logits().to_sparse(), logits().to_mkldnn()):
-        with pytest.raises(RuntimeError):
+    for odd in (logits().to_sparse(), logits().to_sparse_csr()):
+        with pytest.raises(RuntimeError, match="sample: logits is .* sparse .*, wanted a dense"):
             sdo.sample(odd, seed=1)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="verify: draft_logits is .* sparse .*, wanted a dense"):
         sdo.verify(target, target[:, :K].to_sparse(), tokens, seed=1)
+
+
+def test_rows_in_a_layout_of_another_library_are_refused(sdo):
+    with pytest.raises(RuntimeError):
+        sdo.sample(logits().to_mkldnn(), seed=1)
 
 
 def test_a_tensor_without_elements_may_have_any_strides(sdo):

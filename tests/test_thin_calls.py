@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sample's short way: a call that has numbers alone gives the op no tensor twins."""
+"""The short way: a call of numbers alone gives its op no more than it needs, and the op draws the
+seed or the uniforms that the call does not bring."""
 
 import itertools
 
@@ -66,9 +67,14 @@ def test_a_refused_call_draws_no_seed(sdo, wrong):
 
 @pytest.mark.parametrize("shape", [(B, V), (0, V), (V,)])
 def test_opcheck_of_the_short_way(sdo, shape):
-    x = torch.randn(shape)
-    for arguments in ((x, 0.8, 3, 4), (x, 0.8, 3, 4, 5, 0.9, 0.1, 1.1, torch.tensor([1, 2]))):
-        opcheck(sdo._ops.ops.sample.numbers, arguments)
+    ops, x = sdo._ops.ops, torch.randn(shape)
+    filters = 5, 0.9, 0.1, 1.1, torch.tensor([1, 2])
+    for given in ((), filters):
+        opcheck(ops.sample.numbers, (x, 0.8, 3, 4, *given))
+        opcheck(ops.filter_logits.numbers, (x, 0.8, *given))
+        if len(shape) == 2:
+            rows = x[:, None].expand(-1, 3, -1), None, torch.zeros(shape[0], 2, dtype=torch.int64)
+            opcheck(ops.verify.numbers, (*rows, 0.8, 3, 4, 0, *given))
 
 
 def test_a_value_without_meaning_never_takes_the_short_way(sdo):

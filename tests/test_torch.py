@@ -11,25 +11,27 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch.library import opcheck
 
 B, K, V = 3, 2, 40
-OFF = (1.0, 0, 1.0, 0.0, 1.0)  # temperature, top_k, top_p, min_p, repetition_penalty
-NO_FILTER_TENSORS = (None,) * 6  # prev_tokens and the twins of those five
-SEED = (7, 3)
-NO_SEED_TENSORS = (None, None)
+OFF = (0, 1.0, 0.0, 1.0)  # top_k, top_p, min_p, repetition_penalty
+PLACE = (7, 3)  # seed and offset
 
 
-def filter_tensors():
-    return (
-        torch.zeros(B, 4, dtype=torch.int64),
+def tensors_of_filters():
+    """In place of the temperature and of OFF."""
+    return [
         torch.tensor([0.0, 0.7, 1.0]),
         torch.tensor([5]),
         torch.full((B,), 0.9, dtype=torch.float64),
         torch.tensor([0.1]),
         torch.tensor([1.0, 1.1, 1.2]),
-    )
+    ]
 
 
-def seed_tensors():
-    return torch.arange(B), torch.tensor([5])
+def tensors_of_all():
+    return [*tensors_of_filters(), torch.arange(B), torch.tensor([5])]
+
+
+def history():
+    return torch.zeros(B, 4, dtype=torch.int64)
 
 
 def a_round():
@@ -38,13 +40,14 @@ def a_round():
     return target, draft, torch.randint(V, (B, K), generator=g)
 
 
-PARAMETERS = {
-    "scalars": lambda: (*OFF, *NO_FILTER_TENSORS),
-    "tensors": lambda: (*OFF, *filter_tensors()),
+# From top_k to the last tensor; those of an op without noise.
+REST = {
+    "scalars": lambda way: (*OFF, None, way),
+    "tensors": lambda way: (*OFF, history(), way, *tensors_of_all()),
 }
-NOISE = {
-    "scalars": lambda: (*SEED, *NO_SEED_TENSORS),
-    "tensors": lambda: (*SEED, *seed_tensors()),
+REST_WITHOUT_NOISE = {
+    "scalars": REST["scalars"],
+    "tensors": lambda way: (*OFF, history(), way, *tensors_of_filters()),
 }
 
 
@@ -59,22 +62,23 @@ def ops(sdo):
     [("scalars", (B, V)), ("scalars", (0, V)), ("scalars", (V,)), ("tensors", (B, V))],
 )
 def test_opcheck_of_sample_and_filter_logits(ops, kind, shape):
-    logits, chain, noise = torch.randn(shape), PARAMETERS[kind](), NOISE[kind]()
+    logits = torch.randn(shape)
     for overload in ("default", "check"):
-        opcheck(getattr(ops.filter_logits, overload), (logits, *chain, "auto"))
-        opcheck(getattr(ops.sample, overload), (logits, *chain, *noise, "sort"))
+        opcheck(getattr(ops.filter_logits, overload), (logits, 1.0, *REST_WITHOUT_NOISE[kind](0)))
+        opcheck(getattr(ops.sample, overload), (logits, 1.0, *PLACE, *REST[kind](1)))
+        opcheck(getattr(ops.sample, overload), (logits, 1.0, *PLACE))
 
 
 @pytest.mark.kernels_ci
-@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize("kind", REST)
 @pytest.mark.parametrize("rule", [0, 1, 2])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_opcheck_of_verify(ops, kind, rule, deterministic):
     target, draft, tokens = a_round()
     for words in (None, torch.zeros(B, K + 1, dtype=torch.int64)):
-        arguments = (target, None if deterministic else draft, tokens, *PARAMETERS[kind]())
+        arguments = (target, None if deterministic else draft, tokens, 1.0, *PLACE, rule)
         for overload in (ops.verify.default, ops.verify.check):
-            opcheck(overload, (*arguments, *NOISE[kind](), rule, words, "select"))
+            opcheck(overload, (*arguments, *REST[kind](2)), {"words": words})
 
 
 @pytest.mark.kernels_ci

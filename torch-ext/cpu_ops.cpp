@@ -43,15 +43,6 @@ void run(void (*kernel)(const Params&, int64_t, int64_t), const Params& params, 
     throw std::runtime_error("spec_decode_ops: no memory for the workspace of a row");
 }
 
-Tensor sample_rows(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
-                   const std::string& algorithm) {
-  const FloatMode to_nearest;
-  SampleCall call = prepare_sample(logits, filter, noise, algorithm);
-  const Tensor token = token_output(call, logits);
-  run(target().sample, call.params, call.rows, call.params.logits.vocab);
-  return token;
-}
-
 }  // namespace
 
 std::string cpu_target(Text name) {
@@ -60,14 +51,13 @@ std::string cpu_target(Text name) {
   return target().name;
 }
 
-Tensor sample_cpu(SAMPLE_ARGUMENTS) { return sample_rows(logits, FILTER, NOISE, algorithm); }
-
-Tensor sample_numbers_cpu(SAMPLE_NUMBERS_ARGUMENTS) {
-  const MaybeTensor none;
-  return sample_rows(logits,
-                     {temperature, top_k, top_p, min_p, repetition_penalty, none, none, none, none,
-                      none, prev_tokens},
-                     {seed, offset, seed_tensor, none}, "auto");
+Tensor sample_cpu(SAMPLE_ARGUMENTS) {
+  const FloatMode to_nearest;
+  SampleCall call = prepare_sample(logits, FILTER, NOISE, algorithm);
+  draw_seed(call, logits);
+  const Tensor token = token_output(call, logits);
+  run(target().sample, call.params, call.rows, call.params.logits.vocab);
+  return token;
 }
 
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS) {
@@ -82,6 +72,7 @@ TwoTensors verify_cpu(VERIFY_ARGUMENTS) {
   const FloatMode to_nearest;
   VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule,
                                    words, algorithm);
+  draw_seed(call, target_logits);
   const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(target().verify, call.params, call.rows, call.params.target.vocab);
   return verdict;
@@ -129,15 +120,18 @@ TwoTensors verify_greedy_tensors_cpu(VERIFY_GREEDY_ARGUMENTS) {
 
 TwoNumbers accept_cpu(ACCEPT_ARGUMENTS) {
   const FloatMode to_nearest;
-  return numbers(prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
-                                normalized, rule, false));
+  AcceptCall call = prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
+                                   normalized, rule, false);
+  draw_uniforms(call, target_probs);
+  return numbers(call);
 }
 
 TwoTensors accept_tensors_cpu(ACCEPT_ARGUMENTS) {
   const FloatMode to_nearest;
-  return tensors(prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
-                                normalized, rule, true),
-                 target_probs);
+  AcceptCall call = prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
+                                   normalized, rule, true);
+  draw_uniforms(call, target_probs);
+  return tensors(call, target_probs);
 }
 
 }  // namespace spec_decode_ops

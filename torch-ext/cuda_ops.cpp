@@ -100,6 +100,7 @@ TwoTensors run_accept(const char* op, const Tensor& target_probs, AcceptCall cal
 
 Tensor sample_cuda(SAMPLE_ARGUMENTS) {
   SampleCall call = prepare_sample(logits, FILTER, NOISE, algorithm);
+  draw_seed(call, logits);
   const Algorithm way = Algorithm(call.algorithm);
   const Tensor token = token_output(call, logits);
   run(
@@ -127,6 +128,7 @@ Tensor filter_logits_cuda(FILTER_LOGITS_ARGUMENTS) {
 TwoTensors verify_cuda(VERIFY_ARGUMENTS) {
   VerifyCall call = prepare_verify(target_logits, draft_logits, draft_tokens, FILTER, NOISE, rule,
                                    words, algorithm);
+  draw_seed(call, target_logits);
   const Algorithm way = Algorithm(call.algorithm);
   const TwoTensors verdict = verdict_outputs(call, target_logits);
   run(
@@ -158,9 +160,10 @@ TwoTensors verify_greedy_tensors_cuda(VERIFY_GREEDY_ARGUMENTS) {
 }
 
 TwoTensors accept_tensors_cuda(ACCEPT_ARGUMENTS) {
-  return run_accept("accept", target_probs,
-                    prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
-                                   normalized, rule, true));
+  AcceptCall call = prepare_accept("accept", target_probs, draft_probs, draft_tokens, uniforms,
+                                   normalized, rule, true);
+  draw_uniforms(call, target_probs);
+  return run_accept("accept", target_probs, call);
 }
 
 }  // namespace spec_decode_ops

@@ -3,6 +3,9 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include <array>
+#include <limits>
+
 namespace spec_decode_ops {
 namespace {
 
@@ -67,10 +70,32 @@ Tensor output(const Tensor& leader, const Shape& shape, ScalarType type, T** pla
   return tensor;
 }
 
+// Whether there is noise, of which the call brought none. Greedy rows have none.
+bool wants_seed(const FilterArgs& filter, const NoiseArgs& noise) {
+  return !noise.seed && !noise.seed_tensor && (filter.temperature_tensor || filter.temperature > 0);
+}
+
+// Fills a tensor by one of torch's own ops.
+template <size_t kArguments>
+void fill(const char* op, const char* overload, std::array<StableIValue, kArguments> stack) {
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher(op, overload, stack.data(), TORCH_ABI_VERSION));
+  torch::stable::detail::to<Tensor>(stack[0]);  // the tensor once more, to be let go
+}
+
+template <class SeededCall>
+void draw_seed_of(SeededCall& call, const Tensor& leader) {
+  using torch::stable::detail::from;
+  if (!call.wants_draw) return;
+  call.drawn = empty(leader, {1}, ScalarType::Long);
+  fill<3>("aten::random_", "to",
+          {from(*call.drawn), from(std::numeric_limits<int64_t>::max()), from(std::nullopt)});
+  call.params.noise.seed = {static_cast<const int64_t*>(call.drawn->const_data_ptr()), 0, 0};
+}
+
 }  // namespace
 
 SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const NoiseArgs& noise,
-                          const std::string& algorithm) {
+                          int64_t algorithm) {
   const TensorArgs args("sample", logits, "logits");
   SampleCall call{};
   call.params.logits = rows_of(args, logits);
@@ -79,11 +104,11 @@ SampleCall prepare_sample(const Tensor& logits, const FilterArgs& filter, const 
   call.params.filter = args.filter(filter, call.rows);
   call.params.noise = args.noise(noise, call.rows);
   call.algorithm = args.algorithm(algorithm);
+  call.wants_draw = wants_seed(filter, noise);
   return call;
 }
 
-FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
-                          const std::string& algorithm) {
+FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter, int64_t algorithm) {
   const TensorArgs args("filter_logits", logits, "logits");
   FilterCall call{};
   call.params.logits = rows_of(args, logits);
@@ -97,7 +122,7 @@ FilterCall prepare_filter(const Tensor& logits, const FilterArgs& filter,
 VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_logits,
                           const Tensor& draft_tokens, const FilterArgs& filter,
                           const NoiseArgs& noise, int64_t rule, const MaybeTensor& words,
-                          const std::string& algorithm) {
+                          int64_t algorithm) {
   const TensorArgs args("verify", target_logits, "target_logits");
   VerifyCall call{};
   VerifyParams& p = call.params;
@@ -114,11 +139,12 @@ VerifyCall prepare_verify(const Tensor& target_logits, const MaybeTensor& draft_
   call.leading = {rows};
   call.rows = rows;
   call.algorithm = args.algorithm(algorithm);
+  call.wants_draw = !words && wants_seed(filter, noise);
   return call;
 }
 
 LogprobCall prepare_logprobs(const Tensor& logits, const Tensor& tokens, const FilterArgs& filter,
-                             const std::string& algorithm) {
+                             int64_t algorithm) {
   const TensorArgs args("logprobs", logits, "logits");
   LogprobCall call{};
   const int64_t dims = logits.dim() < 1 ? 1 : logits.dim() > 3 ? 3 : logits.dim();
@@ -154,11 +180,25 @@ AcceptCall prepare_accept(const char* op, const Tensor& target_probs,
   if (uniforms) {
     p.uniforms = args.contiguous<double>(*uniforms, "uniforms", leading.with(drafts + 1), why);
   }
+  call.wants_draw = !uniforms;
   p.normalized = normalized;
   p.rule = rule_of(args, rule, Rule::kBlock);
   call.leading = leading;
   call.rows = count(leading);
   return call;
+}
+
+void draw_seed(SampleCall& call, const Tensor& logits) { draw_seed_of(call, logits); }
+
+void draw_seed(VerifyCall& call, const Tensor& target_logits) { draw_seed_of(call, target_logits); }
+
+void draw_uniforms(AcceptCall& call, const Tensor& target_probs) {
+  using torch::stable::detail::from;
+  if (!call.wants_draw) return;
+  const Shape shape = call.leading.with(call.params.drafted.length + 1);
+  call.drawn = empty(target_probs, shape, ScalarType::Double);
+  fill<4>("aten::uniform_", "", {from(*call.drawn), from(0.0), from(1.0), from(std::nullopt)});
+  call.params.uniforms = static_cast<const double*>(call.drawn->const_data_ptr());
 }
 
 Tensor token_output(SampleCall& call, const Tensor& logits) {

@@ -226,16 +226,13 @@ FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
 
 Noise TensorArgs::noise(const NoiseArgs& args, int64_t rows) const {
   const bool seed_per_row = args.seed_tensor && args.seed_tensor->numel() != 1;
-  return {per_row(args.seed, args.seed_tensor, "seed", rows),
+  return {per_row(args.seed.value_or(0), args.seed_tensor, "seed", rows),
           per_row(args.offset, args.offset_tensor, "offset", rows), !seed_per_row};
 }
 
-int TensorArgs::algorithm(const std::string& name) const {
-  const char* const names[] = {"auto", "sort", "select"};
-  for (int i = 0; i < 3; ++i) {
-    if (name == names[i]) return i;
-  }
-  fail("algorithm", "\"" + name + "\"", "\"auto\", \"sort\" or \"select\"");
+int TensorArgs::algorithm(int64_t place) const {
+  if (place >= 0 && place < 3) return int(place);
+  fail("algorithm", std::to_string(place), "0 (auto), 1 (sort) or 2 (select)");
 }
 
 }  // namespace spec_decode_ops

@@ -15,6 +15,7 @@ namespace spec_decode_ops {
 
 using torch::stable::Tensor;
 using MaybeTensor = std::optional<Tensor>;
+using MaybeSeed = std::optional<int64_t>;
 
 // The sizes of up to 3 dimensions.
 struct Shape {
@@ -51,7 +52,8 @@ struct FilterArgs {
 };
 
 struct NoiseArgs {
-  int64_t seed, offset;
+  MaybeSeed seed;
+  int64_t offset;
   const MaybeTensor &seed_tensor, &offset_tensor;
 };
 
@@ -71,8 +73,8 @@ class TensorArgs {
   // int64 ids of shape [rows, length] or, for one row or shared by all of them, [length].
   Tokens history(const Tensor& tensor, const char* name, int64_t rows) const;
 
-  // The place of this name among "auto", "sort" and "select".
-  int algorithm(const std::string& name) const;
+  // A place among "auto", "sort" and "select".
+  int algorithm(int64_t place) const;
 
   FilterSet filter(const FilterArgs& args, int64_t rows) const;
   Noise noise(const NoiseArgs& args, int64_t rows) const;

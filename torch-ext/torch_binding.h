@@ -7,32 +7,39 @@
 
 #include "tensor_args.h"
 
-#define FILTER_ARGUMENTS                                                                    \
-  double temperature, int64_t top_k, double top_p, double min_p, double repetition_penalty, \
-      MaybeTensor prev_tokens, MaybeTensor temperature_tensor, MaybeTensor top_k_tensor,    \
-      MaybeTensor top_p_tensor, MaybeTensor min_p_tensor, MaybeTensor repetition_penalty_tensor
+#define FILTER_NUMBERS_ARGUMENTS \
+  int64_t top_k, double top_p, double min_p, double repetition_penalty, MaybeTensor prev_tokens
+#define FILTER_ARGUMENTS                                                            \
+  FILTER_NUMBERS_ARGUMENTS, int64_t algorithm, MaybeTensor temperature_tensor,      \
+      MaybeTensor top_k_tensor, MaybeTensor top_p_tensor, MaybeTensor min_p_tensor, \
+      MaybeTensor repetition_penalty_tensor
 #define FILTER                                                                              \
   FilterArgs {                                                                              \
     temperature, top_k, top_p, min_p, repetition_penalty, temperature_tensor, top_k_tensor, \
         top_p_tensor, min_p_tensor, repetition_penalty_tensor, prev_tokens                  \
   }
-#define NOISE_ARGUMENTS \
-  int64_t seed, int64_t offset, MaybeTensor seed_tensor, MaybeTensor offset_tensor
+#define FILTER_OF_NUMBERS \
+  top_k, top_p, min_p, repetition_penalty, prev_tokens, 0, {}, {}, {}, {}, {}
 #define NOISE \
   NoiseArgs { seed, offset, seed_tensor, offset_tensor }
 
-#define SAMPLE_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, NOISE_ARGUMENTS, Text algorithm
-#define SAMPLE_NUMBERS_ARGUMENTS                                                                \
-  Tensor logits, double temperature, int64_t seed, int64_t offset, int64_t top_k, double top_p, \
-      double min_p, double repetition_penalty, MaybeTensor prev_tokens, MaybeTensor seed_tensor
-#define FILTER_LOGITS_ARGUMENTS Tensor logits, FILTER_ARGUMENTS, Text algorithm
-#define VERIFY_ARGUMENTS                                                                 \
-  Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, FILTER_ARGUMENTS, \
-      NOISE_ARGUMENTS, int64_t rule, MaybeTensor words, Text algorithm
-#define LOGPROBS_ARGUMENTS Tensor logits, Tensor tokens, FILTER_ARGUMENTS, Text algorithm
+#define SAMPLE_START Tensor logits, double temperature, MaybeSeed seed, int64_t offset
+#define SAMPLE_NUMBERS SAMPLE_START, FILTER_NUMBERS_ARGUMENTS
+#define SAMPLE_ARGUMENTS \
+  SAMPLE_START, FILTER_ARGUMENTS, MaybeTensor seed_tensor, MaybeTensor offset_tensor
+#define FILTER_LOGITS_NUMBERS Tensor logits, double temperature, FILTER_NUMBERS_ARGUMENTS
+#define FILTER_LOGITS_ARGUMENTS Tensor logits, double temperature, FILTER_ARGUMENTS
+#define VERIFY_START                                                                       \
+  Tensor target_logits, MaybeTensor draft_logits, Tensor draft_tokens, double temperature, \
+      MaybeSeed seed, int64_t offset, int64_t rule
+#define VERIFY_NUMBERS VERIFY_START, FILTER_NUMBERS_ARGUMENTS
+#define VERIFY_ARGUMENTS                                                              \
+  VERIFY_START, FILTER_ARGUMENTS, MaybeTensor seed_tensor, MaybeTensor offset_tensor, \
+      MaybeTensor words
+#define LOGPROBS_ARGUMENTS Tensor logits, Tensor tokens, double temperature, FILTER_ARGUMENTS
 #define VERIFY_GREEDY_ARGUMENTS Tensor target_probs, Tensor draft_tokens
-#define ACCEPT_ARGUMENTS                                                              \
-  Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, Tensor uniforms, \
+#define ACCEPT_ARGUMENTS                                                                   \
+  Tensor target_probs, MaybeTensor draft_probs, Tensor draft_tokens, MaybeTensor uniforms, \
       bool normalized, int64_t rule
 
 namespace spec_decode_ops {
@@ -56,7 +63,6 @@ using TwoTensors = std::tuple<Tensor, Tensor>;
 using TwoNumbers = std::tuple<int64_t, int64_t>;
 
 Tensor sample_cpu(SAMPLE_ARGUMENTS);
-Tensor sample_numbers_cpu(SAMPLE_NUMBERS_ARGUMENTS);
 Tensor filter_logits_cpu(FILTER_LOGITS_ARGUMENTS);
 TwoTensors verify_cpu(VERIFY_ARGUMENTS);
 TwoTensors logprobs_cpu(LOGPROBS_ARGUMENTS);

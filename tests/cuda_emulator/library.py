@@ -14,7 +14,6 @@ results are copied back. What a GPU would not forgive raises EmulatorViolation.
 import ctypes
 import functools
 import importlib.util
-import sys
 from dataclasses import dataclass
 
 import torch
@@ -95,10 +94,7 @@ class Emulated:
     @functools.cached_property
     def package(self):
         """The package's Python, with the emulated ops for its own."""
-        package = package_over(self.namespace, self.ops)
-        # Which way a call goes is asked of its tensors, and these lie on the CPU.
-        sys.modules[f"{package.__name__}.sample"]._is_on_cpu = lambda value: False
-        return package
+        return package_over(self.namespace, self.ops)
 
     def tensor(self, tensor, label="input", *, read_only=True):
         """A copy of the tensor in device memory, with its strides and its storage's alignment. Only

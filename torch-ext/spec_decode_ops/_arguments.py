@@ -5,9 +5,10 @@ A number's value is checked here; tensors are checked by the ops themselves, and
 never looked at, so that nothing waits for the device.
 """
 
-from typing import Literal, Union
+from typing import Literal, NamedTuple, Union
 
 import torch
+from torch.compiler import is_compiling
 
 Real = Union[float, torch.Tensor]
 Integer = Union[int, torch.Tensor]
@@ -24,6 +25,8 @@ _INTEGERS = (int, torch.SymInt)
 _REALS = (float, int, torch.SymFloat, torch.SymInt)
 _PLAIN = (float, int)  # what nearly every call has: asked first
 _SEEDS = 1 << 63
+OFF = (0, 1.0, 0.0, 1.0)  # top_k, top_p, min_p and the penalty
+MAYBE_TENSOR = (type(None), torch.Tensor)
 
 
 def real(op, name, value, default, *, positive=False, single=False):
@@ -54,8 +57,15 @@ def integer(op, name, value, default=0):
     return value, None
 
 
-def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens):
-    """The filters as an op's arguments, in its schema's order."""
+class Chain(NamedTuple):
+    """What leads from logits to a row's law, as the ops' arguments."""
+
+    temperature: float
+    filters: tuple  # from top_k to prev_tokens
+    tensors: tuple  # the twins of the temperature and of the filters
+
+
+def chain(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens):
     temperature, temperatures = real(op, "temperature", temperature, 1.0, single=True)
     top_k, top_ks = integer(op, "top_k", top_k)
     top_p, top_ps = real(op, "top_p", top_p, 1.0)
@@ -68,74 +78,65 @@ def filters(op, temperature, top_k, top_p, min_p, repetition_penalty, prev_token
     if prev_tokens is not None and not isinstance(prev_tokens, torch.Tensor):
         kind = type(prev_tokens).__name__
         raise TypeError(f"{op}: prev_tokens is a {kind}, wanted an int64 tensor or None")
-    return (
-        (temperature, top_k, top_p, min_p, penalty)
-        + (prev_tokens,)
-        + (temperatures, top_ks, top_ps, min_ps, penalties)
+    return Chain(
+        temperature,
+        (top_k, top_p, min_p, penalty, prev_tokens),
+        (temperatures, top_ks, top_ps, min_ps, penalties),
     )
 
 
-def are_numbers(temperature, top_k, top_p, min_p, repetition_penalty, seed, offset):
+def are_numbers(temperature, top_k, top_p, min_p, repetition_penalty, seed=0, offset=0):
     """Whether all are numbers, and such that the ops may have them as they are: so nearly every
-    call is, and this is what it costs to know it."""
+    call is, and this is what it costs to know it.
+
+    The op draws a missing seed, but for a graph that is being compiled, whose draws must be in
+    sight of the compiler: it would take two calls that look alike for one."""
     return (
-        type(seed) is int
+        type(top_k) is int
         and type(offset) is int
-        and type(top_k) is int
         and type(temperature) in _PLAIN
         and type(top_p) in _PLAIN
         and type(min_p) in _PLAIN
         and type(repetition_penalty) in _PLAIN
-        and (_ROUNDS_TO_ZERO < temperature <= _MAX_FLOAT or -_MAX_FLOAT <= temperature <= 0)
+        and (_ROUNDS_TO_ZERO < temperature <= _MAX_FLOAT or -_MAX_FLOAT <= temperature <= 0.0)
         and 0 <= top_k <= 1 << 20
-        and 0 <= top_p <= 1
-        and 0 <= min_p <= 1
+        and 0.0 <= top_p <= 1.0
+        and 0.0 <= min_p <= 1.0
         and _ROUNDS_TO_ZERO < repetition_penalty <= _MAX_FLOAT
-        and -_SEEDS <= seed < _SEEDS
         and 0 <= offset < _OFFSETS
+        and (not is_compiling() if seed is None else type(seed) is int and -_SEEDS <= seed < _SEEDS)
     )
 
 
-def noise(op, seed, offset):
-    """Seed and offset as an op's arguments; without a seed it is 0 until one is drawn."""
-    seed, seeds = integer(op, "seed", 0 if seed is None else seed)
+def noise(op, seed, offset, temperature, device):
+    """Seed and offset as an op's arguments: (seed or None, offset, their twins)."""
+    if seed is None and is_compiling():
+        greedy = type(temperature) in _PLAIN and temperature <= 0
+        seed = 0 if greedy else torch.randint(_SEEDS - 1, (1,), device=device)
+    seed, seeds = (None, None) if seed is None else integer(op, "seed", seed)
     offset, offsets = integer(op, "offset", offset)
     if not 0 <= offset < _OFFSETS:
         raise ValueError(f"{op}: offset is {offset}, wanted 0 <= offset < 2**60")
-    if not -_SEEDS <= seed < _SEEDS:
+    if seed is not None and not -_SEEDS <= seed < _SEEDS:
         seed = (seed + _SEEDS) % (2 * _SEEDS) - _SEEDS
-    return seed, offset, seeds, offsets
-
-
-def draws_seed(seed, temperature):
-    """Whether torch's generator gives the seed: not if every row is known to be greedy."""
-    return seed is None and not (type(temperature) in _PLAIN and temperature <= 0)
-
-
-def with_drawn_seed(noise, device):
-    """The noise with a seed from torch's default generator, for a call that was checked."""
-    _, offset, _, offsets = noise
-    return 0, offset, drawn_seed(device), offsets
-
-
-def drawn_seed(device):
-    return torch.randint(_SEEDS - 1, (1,), dtype=torch.int64, device=device)
+    return seed, offset, (seeds, offsets)
 
 
 def uniforms(generator, shape, device):
     """Uniform float64 numbers for tensors on `device`, drawn where the generator is.
 
     They are torch.rand's, which takes twice as long to read its arguments."""
-    if generator is None:
-        return torch.empty(shape, dtype=torch.float64, device=device).uniform_()
-    drawn = torch.empty(shape, dtype=torch.float64, device=generator.device)
+    drawn = torch.empty(
+        shape, dtype=torch.float64, device=generator.device if generator else device
+    )
     return drawn.uniform_(generator=generator).to(device, non_blocking=True)
 
 
 def algorithm(op, name):
+    """Its place among ALGORITHMS, as the ops count them."""
     if name not in ALGORITHMS:
         raise ValueError(f'{op}: algorithm is {name!r}, wanted "auto", "sort" or "select"')
-    return name
+    return ALGORITHMS.index(name)
 
 
 def generator(op, value):

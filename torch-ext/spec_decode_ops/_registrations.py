@@ -12,8 +12,8 @@ from ._ops import add_op_namespace_prefix
 
 _OVERLOADS = {
     "sample": ("", ".check", ".numbers"),
-    "filter_logits": ("", ".check"),
-    "verify": ("", ".check"),
+    "filter_logits": ("", ".check", ".numbers"),
+    "verify": ("", ".check", ".numbers"),
     "logprobs": ("",),
     "verify_greedy": ("", ".check", ".tensors"),
     "accept": ("", ".check", ".tensors"),

@@ -161,7 +161,7 @@ class SpeculativeDecoder:
         for name, value in filters.items():
             if isinstance(value, torch.Tensor):
                 raise TypeError(f"{_NAME}: {name} is a tensor, wanted a number: there is one row")
-        _arguments.filters(_NAME, **filters, prev_tokens=None)
+        _arguments.chain(_NAME, **filters, prev_tokens=None)
 
         self.draft_step = draft_step
         self.target_step = target_step

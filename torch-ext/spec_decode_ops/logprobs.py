@@ -26,11 +26,12 @@ class Logprobs(NamedTuple):
     unfiltered: torch.Tensor
 
 
-def of_tokens(logits, tokens, filters, algorithm):
+def of_tokens(logits, tokens, chain, algorithm):
     """Of tokens [B, P] under logits [B, P, V]: position i has seen prev_tokens and the i tokens
-    before it. Or of tokens [B] or [] under logits [B, V] or [V]. `filters` are those of
-    `_arguments.filters`, which the tokens were drawn with."""
-    return Logprobs(*ops.logprobs.default(logits, tokens, *filters, algorithm))
+    before it. Or of tokens [B] or [] under logits [B, V] or [V]. `chain` is what the tokens were
+    drawn with, `algorithm` its place."""
+    rest = chain.temperature, *chain.filters, algorithm, *chain.tensors
+    return Logprobs(*ops.logprobs.default(logits, tokens, *rest))
 
 
 @torch.library.register_fake(add_op_namespace_prefix("logprobs"))

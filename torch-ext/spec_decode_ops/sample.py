@@ -4,15 +4,14 @@
 from typing import Literal, Optional, Union, overload
 
 import torch
+from torch import Tensor
 
 from . import _arguments, _validation, logprobs
-from ._arguments import Algorithm, Integer, Real
+from ._arguments import MAYBE_TENSOR, OFF, Algorithm, Integer, Real, are_numbers
 from ._ops import add_op_namespace_prefix, ops
 from .logprobs import Logprobs
 
-_sample_numbers = ops.sample.numbers
-_OFF = (0, 1, 0, 1)  # top_k, top_p, min_p and the penalty
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_sample_numbers, _filter_numbers = ops.sample.numbers, ops.filter_logits.numbers
 
 
 @overload
@@ -125,37 +124,26 @@ def sample(
         ValueError, TypeError: a Python parameter has no meaning.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
     """
-    if seed is None and not _arguments.draws_seed(seed, temperature):
-        seed = 0
     filters = top_k, top_p, min_p, repetition_penalty
     if (
         algorithm == "auto"
         and not (validate or return_logprobs)
-        and _arguments.are_numbers(temperature, *filters, 0 if seed is None else seed, offset)
-        and _is_on_cpu(logits)
-        and (prev_tokens is None or _is_on_cpu(prev_tokens))
+        and isinstance(logits, Tensor)
+        and isinstance(prev_tokens, MAYBE_TENSOR)
+        and are_numbers(temperature, *filters, seed, offset)
     ):
-        if seed is None:
-            if _will_do(logits, prev_tokens):
-                seeds = _arguments.drawn_seed(logits.device)
-                return _sample_numbers(logits, temperature, 0, offset, *filters, prev_tokens, seeds)
-        elif prev_tokens is None and filters == _OFF:
+        if prev_tokens is None and filters == OFF:
             return _sample_numbers(logits, temperature, seed, offset)
-        else:
-            return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
+        return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
     _arguments.tensor("sample", "logits", logits)
-    chain = _arguments.filters(
-        "sample", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
-    )
-    place = _arguments.noise("sample", seed, offset)
+    chain = _arguments.chain("sample", temperature, *filters, prev_tokens)
+    seed, offset, places = _arguments.noise("sample", seed, offset, temperature, logits.device)
     algorithm = _arguments.algorithm("sample", algorithm)
-    if seed is None or validate:
-        ops.sample.check(logits, *chain, *place, algorithm)
+    rest = chain.temperature, seed, offset, *chain.filters, algorithm, *chain.tensors, *places
     if validate:
+        ops.sample.check(logits, *rest)
         _validate("sample", logits, prev_tokens)
-    if seed is None:
-        place = _arguments.with_drawn_seed(place, logits.device)
-    token = ops.sample.default(logits, *chain, *place, algorithm)
+    token = ops.sample.default(logits, *rest)
     if return_logprobs:
         return token, logprobs.of_tokens(logits, token, chain, algorithm)
     return token
@@ -184,37 +172,23 @@ def filter_logits(
     Returns:
         float32 [B, V], or [V] for [V] logits. Like an argmax it has no gradient.
     """
+    filters = top_k, top_p, min_p, repetition_penalty
+    if (
+        algorithm == "auto"
+        and not validate
+        and isinstance(logits, Tensor)
+        and isinstance(prev_tokens, MAYBE_TENSOR)
+        and are_numbers(temperature, *filters)
+    ):
+        return _filter_numbers(logits, temperature, *filters, prev_tokens)
     _arguments.tensor("filter_logits", "logits", logits)
-    chain = _arguments.filters(
-        "filter_logits", temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens
-    )
+    chain = _arguments.chain("filter_logits", temperature, *filters, prev_tokens)
     algorithm = _arguments.algorithm("filter_logits", algorithm)
+    rest = chain.temperature, *chain.filters, algorithm, *chain.tensors
     if validate:
-        ops.filter_logits.check(logits, *chain, algorithm)
+        ops.filter_logits.check(logits, *rest)
         _validate("filter_logits", logits, prev_tokens)
-    return ops.filter_logits.default(logits, *chain, algorithm)
-
-
-def _is_on_cpu(value):
-    return isinstance(value, torch.Tensor) and value.is_cpu
-
-
-def _will_do(logits, prev_tokens):
-    """Whether the op is sure to take these tensors, so that it need not be asked before a seed is
-    drawn."""
-    rows = logits.shape[:-1]
-    return (
-        1 <= logits.ndim <= 2
-        and logits.dtype in _DTYPES
-        and 1 <= logits.shape[-1] <= 1 << 20
-        and logits.stride(-1) == 1
-        and (
-            prev_tokens is None
-            or prev_tokens.layout is torch.strided
-            and prev_tokens.dtype == torch.int64
-            and (prev_tokens.ndim == 1 or prev_tokens.ndim == 2 and prev_tokens.shape[:1] == rows)
-        )
-    )
+    return ops.filter_logits.default(logits, *rest)
 
 
 def _validate(op, logits, prev_tokens):
@@ -231,6 +205,7 @@ def _sample_fake(logits, *rest):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("filter_logits"))
+@torch.library.register_fake(add_op_namespace_prefix("filter_logits.numbers"))
 def _filter_logits_fake(logits, *rest):
     _arguments.require_one_device("filter_logits", logits, *rest)
     return logits.new_empty(logits.shape, dtype=torch.float32)

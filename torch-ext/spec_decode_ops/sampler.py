@@ -46,8 +46,8 @@ class Sampler:
             "min_p": min_p,
             "repetition_penalty": repetition_penalty,
         }
-        _arguments.filters(_NAME, **self.filters, prev_tokens=None)
-        _arguments.noise(_NAME, seed, offset)
+        _arguments.chain(_NAME, **self.filters, prev_tokens=None)
+        _arguments.noise(_NAME, seed, offset, temperature, None)
         self.seed = seed
         self.offset = offset
 

@@ -4,15 +4,18 @@
 from typing import Literal, Optional, Union, overload
 
 import torch
+from torch import Tensor
 
 from . import _arguments, _draft_vocabulary, _validation, logprobs
-from ._arguments import Algorithm, Integer, Real
+from ._arguments import MAYBE_TENSOR, OFF, Algorithm, Integer, Real, are_numbers
 from ._ops import add_op_namespace_prefix, ops
 from ._verdicts import Verdict
 from .logprobs import Logprobs
 
 _METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
+_verify_numbers = ops.verify.numbers
 _greedy_numbers, _greedy_tensors = ops.verify_greedy.default, ops.verify_greedy.tensors
+_accept_numbers, _accept_tensors = ops.accept.default, ops.accept.tensors
 
 
 @overload
@@ -152,19 +155,45 @@ def verify(
         ValueError, TypeError: a Python parameter has no meaning.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device.
     """
-    return _verify(
-        target_logits,
-        draft_logits,
-        draft_tokens,
-        (temperature, top_k, top_p, min_p, repetition_penalty, prev_tokens),
-        seed,
-        offset,
-        method,
-        algorithm,
-        validate,
-        return_logprobs,
-        draft_token_ids,
-    )
+    rule = _rule("verify", method, _METHODS)
+    filters = top_k, top_p, min_p, repetition_penalty
+    rows = target_logits, draft_logits, draft_tokens
+    if (
+        algorithm == "auto"
+        and not (validate or return_logprobs)
+        and draft_token_ids is None
+        and isinstance(target_logits, Tensor)
+        and isinstance(draft_logits, MAYBE_TENSOR)
+        and isinstance(draft_tokens, Tensor)
+        and isinstance(prev_tokens, MAYBE_TENSOR)
+        and are_numbers(temperature, *filters, seed, offset)
+    ):
+        if prev_tokens is None and filters == OFF:
+            return _verify_numbers(*rows, temperature, seed, offset, rule)
+        return _verify_numbers(*rows, temperature, seed, offset, rule, *filters, prev_tokens)
+    _arguments.tensor("verify", "target_logits", target_logits)
+    _arguments.tensor("verify", "draft_tokens", draft_tokens)
+    if draft_logits is not None:
+        _arguments.tensor("verify", "draft_logits", draft_logits)
+    chain = _arguments.chain("verify", temperature, *filters, prev_tokens)
+    device = target_logits.device
+    seed, offset, places = _arguments.noise("verify", seed, offset, temperature, device)
+    algorithm = _arguments.algorithm("verify", algorithm)
+    tensors = *chain.tensors, *places
+    rest = chain.temperature, seed, offset, rule, *chain.filters, algorithm, *tensors
+    if validate or draft_token_ids is not None:
+        ops.verify.check(*rows, *rest)
+    if draft_token_ids is not None:
+        vocab = target_logits.shape[-1]
+        _draft_vocabulary.check("verify", draft_token_ids, draft_logits, vocab, validate)
+    if validate:
+        _validate(*rows, prev_tokens)
+    if draft_token_ids is not None and method != "coupled":
+        draft_logits = _draft_vocabulary.widened(draft_logits, draft_token_ids, vocab)
+    accept_len, out = ops.verify.default(target_logits, draft_logits, draft_tokens, *rest)
+    if return_logprobs:
+        return accept_len, out, logprobs.of_tokens(target_logits, out, chain, algorithm)
+    return accept_len, out
 
 
 def verify_greedy(
@@ -251,10 +280,9 @@ def accept(
         _arguments.tensor("accept", "uniforms", uniforms)
         if generator is not None:
             raise ValueError("accept: generator and uniforms are given, wanted one of them at most")
-    op = ops.accept.default
-    if uniforms is not None or _is_for_tensors(target_probs):
-        op = ops.accept.tensors
-    if uniforms is None or validate:
+    numbers = uniforms is None and not _is_for_tensors(target_probs)
+    draws = uniforms is None and (generator is not None or torch.compiler.is_compiling())
+    if draws or validate:
         ops.accept.check(target_probs, draft_probs, draft_tokens, uniforms)
     if validate:
         _validation.probabilities("accept", "target_probs", target_probs)
@@ -263,8 +291,9 @@ def accept(
             _validation.probabilities("accept", "draft_probs", draft_probs)
         if uniforms is not None:
             _validation.uniforms("accept", "uniforms", uniforms)
-    if uniforms is None:
+    if draws:
         uniforms = _arguments.uniforms(generator, target_probs.shape[:-1], target_probs.device)
+    op = _accept_numbers if numbers else _accept_tensors
     return op(target_probs, draft_probs, draft_tokens, uniforms, normalized, rule)
 
 
@@ -293,61 +322,9 @@ def _verify_with_words(
     target_logits, draft_logits, draft_tokens, words, temperature=1.0, method="token"
 ):
     """`verify` with its random words given: int64 [B, k + 1], read as fractions of 2**64."""
-    chain = (temperature, 0, 1.0, 0.0, 1.0, None)
-    return _verify(
-        target_logits,
-        draft_logits,
-        draft_tokens,
-        chain,
-        0,
-        0,
-        method,
-        "auto",
-        False,
-        words=words,
-    )
-
-
-def _verify(
-    target_logits,
-    draft_logits,
-    draft_tokens,
-    chain,
-    seed,
-    offset,
-    method,
-    algorithm,
-    validate,
-    return_logprobs=False,
-    draft_token_ids=None,
-    words=None,
-):
-    rule = _rule("verify", method, _METHODS)
-    _arguments.tensor("verify", "target_logits", target_logits)
-    _arguments.tensor("verify", "draft_tokens", draft_tokens)
-    if draft_logits is not None:
-        _arguments.tensor("verify", "draft_logits", draft_logits)
-    filters = _arguments.filters("verify", *chain)
-    place = _arguments.noise("verify", seed, offset)
-    rest = rule, words, _arguments.algorithm("verify", algorithm)
-    tensors = target_logits, draft_logits, draft_tokens
-    draws_seed = _arguments.draws_seed(seed, chain[0])
-    if draws_seed or validate or draft_token_ids is not None:
-        ops.verify.check(*tensors, *filters, *place, *rest)
-    if draft_token_ids is not None:
-        vocab = target_logits.shape[-1]
-        _draft_vocabulary.check("verify", draft_token_ids, draft_logits, vocab, validate)
-    if validate:
-        _validate(*tensors, chain[-1])
-    if draws_seed:
-        place = _arguments.with_drawn_seed(place, target_logits.device)
-    if draft_token_ids is not None and method != "coupled":
-        draft_logits = _draft_vocabulary.widened(draft_logits, draft_token_ids, vocab)
-        tensors = target_logits, draft_logits, draft_tokens
-    accept_len, out = ops.verify.default(*tensors, *filters, *place, *rest)
-    if return_logprobs:
-        return accept_len, out, logprobs.of_tokens(target_logits, out, filters, algorithm)
-    return accept_len, out
+    rule = _METHODS.index(method)
+    rows = target_logits, draft_logits, draft_tokens
+    return ops.verify.default(*rows, temperature, None, 0, rule, words=words)
 
 
 def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
@@ -361,6 +338,7 @@ def _validate(target_logits, draft_logits, draft_tokens, prev_tokens):
 
 
 @torch.library.register_fake(add_op_namespace_prefix("verify"))
+@torch.library.register_fake(add_op_namespace_prefix("verify.numbers"))
 def _verify_fake(target_logits, *rest):
     _arguments.require_one_device("verify", target_logits, *rest)
     rows, positions, _ = target_logits.shape
