@@ -100,11 +100,16 @@ inline uint64_t mass_of_tile(const Law& law, int t) {
   return sum;
 }
 
-// The same. What a softmax law's tokens weigh is left in the row's space.
+// What the tokens of a tile weigh by a softmax law, once that is summed.
+inline float* weights_of_tile(const Law& law, int t) {
+  return law.row->space().weight + int64_t(t) * kTile;
+}
+
+// The mass of a tile. Its weights by a softmax law are kept.
 inline uint64_t weigh_tile(const Law& law, int t) {
   if (law.kind != Law::kSoftmax) return mass_of_tile(law, t);
   float buffer[kTile];
-  float* weight = law.row->space().weight + int64_t(t) * kTile;
+  float* weight = weights_of_tile(law, t);
   weigh(law.row->tile(t, buffer), kTile, SoftmaxWeight{law.scale}, weight);
   return mass_of_weights(weight, kTile);
 }
