@@ -138,14 +138,9 @@ inline void take_total(Law& law) {
 // A token drawn from the law, the first at which the running sum of masses exceeds `fraction` of
 // the whole; -1 if it has no mass.
 inline int draw_from_law(const Law& law, uint64_t fraction) {
-  const uint64_t* sums = law.row->space().tile_sum;
-  uint64_t total = 0;
-  if (law.summed) {
-    for (int t = 0; t < law.row->tiles(); ++t) total += sums[t];
-  } else {
-    total = sum_tiles(law);
-  }
+  const uint64_t total = law.summed ? law.total : sum_tiles(law);
   if (total == 0) return -1;
+  const uint64_t* sums = law.row->space().tile_sum;
   uint64_t goal = mul_high(fraction, total);
   int t = 0, i = 0;
   for (; goal >= sums[t]; ++t) goal -= sums[t];
