@@ -112,20 +112,19 @@ struct RoughSoftmaxWeight {
 inline float scan_maxima_and_weigh(const Row& row, const RoughSoftmaxWeight& weight_of,
                                    double& total) {
   F largest = set1(-kInfinity);
-  D sum{};
   for (int t = 0; t < row.tiles(); ++t) {
-    F maxima = set1(-kInfinity);
+    F maxima = set1(-kInfinity), sum = set1(0.0f);
     row.with_unpenalised_tile(t, [&](const auto* tile) {
-      sum = add_tile(sum, [&](int i) {
+      for (int i = 0; i < kTile; i += kLanes) {
         const F x = load(tile + i);
         maxima = larger(x, maxima);
-        return weight_of(x);
-      });
+        sum = add(sum, weight_of(x));
+      }
     });
     store(row.space().lane_max + t * kLanes, maxima);
     largest = larger(maxima, largest);
+    total += double(rough_sum_of(sum));
   }
-  total = rough_sum_of(sum);
   return max_of(largest);
 }
 
