@@ -29,7 +29,8 @@ struct LikeExcess {
   const float *x, *z;
   HOST_DEVICE_MEMBER F operator()(int i) const {
     const F zero = set1(0.0f), one = set1(1.0f);
-    return larger(sub(smaller(one, load(x + i)), larger(load(z + i), zero)), zero);
+    const F p = smaller(larger(load(x + i), zero), one);
+    return larger(sub(p, larger(load(z + i), zero)), zero);
   }
 };
 
