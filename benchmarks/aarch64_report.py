@@ -52,8 +52,9 @@ ROUGH = Wanted(
     exponential=True,
     loads=16,
 )
-ROW_ROUGH = ROUGH._replace(title="the same of probabilities", exponential=False)
-EXCESS = Wanted("residual in floats", "excess-inl.h", "sum_of_tile", "i += 2 * kLanes", 32)
+# Its inner loop is unrolled, and so are all dtypes alike: what is measured is the dearest.
+ROW_SUM = Wanted("sum of probabilities", "float_sum-inl.h", "add_tile", "i < kTile", tokens=128)
+EXCESS = Wanted("residual in floats", "float_sum-inl.h", "add_tile", "i < end", 32, loads=64)
 RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16
@@ -78,7 +79,7 @@ LOOPS = {
     Wanted("quotients before a cut", "filter-inl.h", "write_tile_before", "i += kLanes", 16): (
         "filter_logits"
     ),
-    ROW_ROUGH: "accept",
+    ROW_SUM: "accept",
     ROW_WEIGHTS: "accept, at the end",
     EXCESS: "verify and accept, at a rejection",
     RESIDUAL: "verify and accept, where floats do not tell",
@@ -111,7 +112,7 @@ def accept(drafts, rejected_at, normalized):
     rows = 2 * (rejected_at + 1) if rejected else 2 * drafts + 1
     passes = {EXCESS: 1} if rejected else {ROW_WEIGHTS: 1, MASS: 1}
     if not normalized:
-        passes[ROW_ROUGH] = 2 * min(rejected_at + 1, drafts)  # floats judge the drafts
+        passes[ROW_SUM] = 2 * min(rejected_at + 1, drafts)  # floats judge the drafts
         passes.update({} if rejected else {LARGEST: 1})
     read = rows if not normalized else 2 if rejected else 1
     what = ending(drafts, rejected_at) + (", normalized" if normalized else "")

@@ -22,10 +22,15 @@ HOST_DEVICE uint64_t fraction_of(double u) {
   return u < 1.0 ? uint64_t(u * 0x1p64) : UINT64_MAX;
 }
 
-// max(p(x) - q(x), 0) in units of 1 / (p_total * q_total).
-HOST_DEVICE Wide residual(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
-  const Wide target = multiply(p, q_total), draft = multiply(q, p_total);
-  return less(draft, target) ? sub(target, draft) : Wide{0, 0};
+// p(x) > q(x): the residual max(p - q, 0) keeps x.
+HOST_DEVICE bool keeps(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
+  return less(multiply(q, p_total), multiply(p, q_total));
+}
+
+// The residual summed over tokens that it keeps, of which p and q are the sums of the masses, in
+// units of 1 / (p_total * q_total).
+HOST_DEVICE Wide weight_of_kept(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total) {
+  return sub(multiply(p, q_total), multiply(q, p_total));
 }
 
 }  // namespace spec_decode_ops

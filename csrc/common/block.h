@@ -70,11 +70,6 @@ HOST_DEVICE Triple weight_of_kept(const BlockWeights& weights, uint64_t p, uint6
   return sub(multiply(weights.of_p, p), multiply(weights.of_q, q));
 }
 
-// W(x)
-HOST_DEVICE Triple block_weight(const BlockWeights& weights, uint64_t p, uint64_t q) {
-  return keeps(weights, p, q) ? weight_of_kept(weights, p, q) : Triple{0, 0, 0};
-}
-
 // Test i, for 1 <= i < k, with the sum S_i.
 HOST_DEVICE bool stands(uint64_t word, Triple sum, uint64_t share, uint64_t p_total,
                         uint64_t q_total) {

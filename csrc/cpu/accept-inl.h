@@ -26,8 +26,9 @@ inline Law normalized_law(const Row& row) {
   return law;
 }
 
-// Of a row with this largest probability. The total is 0 if it is not known.
-inline Law summed_law(const Row& row, float largest, uint64_t total) {
+// The total is 0 if it is not known.
+inline Law summed_law(const Row& row, uint64_t total) {
+  const float largest = scan_maxima(row);
   Law law = normalized_law(row);
   law.infinite = largest == kInfinity;
   law.exponent = probability_exponent(largest);
@@ -40,14 +41,8 @@ inline Law summed_law(const Row& row, float largest, uint64_t total) {
   return law;
 }
 
-// Its total is within kOffBySum.
-inline Law roughly_summed_law(const Row& row, float largest, const Share& share) {
-  const int units = kMassBits - probability_exponent(largest);
-  return summed_law(row, largest, uint64_t(share.row * power_of_two(units)));
-}
-
 inline Law law_of(const Row& row, bool normalized, uint64_t total) {
-  return normalized ? normalized_law(row) : summed_law(row, scan_maxima(row), total);
+  return normalized ? normalized_law(row) : summed_law(row, total);
 }
 
 // Of draft position i, or of the final draw for i = drafts.
@@ -57,15 +52,22 @@ inline Fractions fractions_of(const AcceptParams& p, int64_t row, int64_t i) {
   return {fraction_of(uniforms[i]), draw, draw};
 }
 
-// Of a draft token that was not drawn.
-inline Verdict judge_certain_draft(const Row& target_row, int token, bool normalized,
-                                   const Fractions& u, Workspace& work) {
-  const Law draft = one_token(token);
-  if (normalized) return judge_by_ratio(normalized_law(target_row), draft, token, u, work);
-  Question asked{token};
-  const float largest = largest_probability(target_row, asked);
-  if (surely_accepted(u.accept, asked.share, kCertain)) return {true, token};
-  return judge_by_ratio(summed_law(target_row, largest, 0), draft, token, u, work);
+// Whether float sums tell what becomes of a draft token, and what they tell. Without a draft row
+// the token was not drawn.
+inline bool surely_judged(const Row& target, const Row* draft, int token, const Fractions& u,
+                          Workspace& work, Verdict& verdict) {
+  const Share p = share_of_probability(target, token);
+  const Share q = draft ? share_of_probability(*draft, token) : kCertain;
+  if (surely_accepted(u.accept, p, q)) {
+    verdict = {true, token};
+    return true;
+  }
+  if (!surely_rejected(u.accept, p, q)) return false;
+  const int drawn = draft ? surely_drawn_from_probabilities(target, p.row, *draft, q.row,
+                                                            2.5 * kOffBySum, u.residual, work)
+                          : surely_drawn_without(token, target, p.row, u.residual, work);
+  verdict = {false, drawn};
+  return drawn >= 0;
 }
 
 inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t position,
@@ -81,24 +83,17 @@ inline Verdict judge_probabilities(const AcceptParams& p, int64_t row, int64_t p
     return end_of_draft(law_of(target_row, p.normalized, 0), u);
   }
   const int token = int(drafted);
-  if (!p.draft.data) return judge_certain_draft(target_row, token, p.normalized, u, work);
+  const auto judged = [&](const Row* draft_row) {
+    Verdict verdict;
+    if (!p.normalized && surely_judged(target_row, draft_row, token, u, work, verdict)) {
+      return verdict;
+    }
+    const Law draft = draft_row ? law_of(*draft_row, p.normalized, 0) : one_token(token);
+    return judge_by_ratio(law_of(target_row, p.normalized, 0), draft, token, u, work);
+  };
+  if (!p.draft.data) return judged(nullptr);
   const Row draft_row = probability_row(p.draft, row, position, work.draft);
-  if (p.normalized) {
-    return judge_by_ratio(normalized_law(target_row), normalized_law(draft_row), token, u, work);
-  }
-  Question of_target{token}, of_draft{token};
-  const float target_largest = largest_probability(target_row, of_target);
-  const float draft_largest = largest_probability(draft_row, of_draft);
-  if (surely_accepted(u.accept, of_target.share, of_draft.share)) return {true, token};
-  if (surely_rejected(u.accept, of_target.share, of_draft.share)) {
-    const Law roughly_target = roughly_summed_law(target_row, target_largest, of_target.share);
-    const Law roughly_draft = roughly_summed_law(draft_row, draft_largest, of_draft.share);
-    const int drawn = surely_drawn_from_residual(roughly_target, roughly_draft, 2.5 * kOffBySum,
-                                                 u.residual, work);
-    if (drawn >= 0) return {false, drawn};
-  }
-  const Law target = summed_law(target_row, target_largest, 0);
-  return judge_by_ratio(target, summed_law(draft_row, draft_largest, 0), token, u, work);
+  return judged(&draft_row);
 }
 
 // The rows of a sequence for the block rule.

@@ -6,52 +6,38 @@
 // p is scaled until both laws are in the unit of q's values, by the ratio of the totals.
 #pragma once
 
-#include "cpu/mass-inl.h"
+#include "cpu/float_sum-inl.h"
 
 namespace spec_decode_ops {
 namespace {
 
-// What the weights of p have over those of q, tile by tile: an Excess has of(x, z), for the tokens
-// of a tile x of p and a tile z of q, and what it returns has at(i), 16 of them from the i-th on.
+// An Excess is what the weights of a tile x of p have over those of a tile z of q, 16 of them from
+// the i-th on. Values of p need no floor at 0: where one is negative or NaN nothing is left of it.
 
-// Values of p need no floor at 0: where one is negative or NaN nothing is left of it.
 struct ScaledExcess {
-  float ratio;
-
-  struct Tile {
-    const float *x, *z;
-    F ratio;
-    HOST_DEVICE_MEMBER F at(int i) const {
-      const F zero = set1(0.0f);
-      return larger(sub(mul(load(x + i), ratio), larger(load(z + i), zero)), zero);
-    }
-  };
-  HOST_DEVICE_MEMBER Tile of(const float* x, const float* z) const { return {x, z, set1(ratio)}; }
+  const float *x, *z;
+  F ratio;
+  HOST_DEVICE_MEMBER F operator()(int i) const {
+    const F zero = set1(0.0f);
+    return larger(sub(mul(load(x + i), ratio), larger(load(z + i), zero)), zero);
+  }
 };
 
 // Where 1 stands for 1 in both: values of p above it count as 1, and so would those of q, which
 // leave nothing.
 struct LikeExcess {
-  struct Tile {
-    const float *x, *z;
-    HOST_DEVICE_MEMBER F at(int i) const {
-      const F zero = set1(0.0f), one = set1(1.0f);
-      const F p = smaller(larger(load(x + i), zero), one);
-      return sub(p, smaller(larger(load(z + i), zero), p));
-    }
-  };
-  HOST_DEVICE_MEMBER Tile of(const float* x, const float* z) const { return {x, z}; }
+  const float *x, *z;
+  HOST_DEVICE_MEMBER F operator()(int i) const {
+    const F zero = set1(0.0f), one = set1(1.0f);
+    const F p = smaller(larger(load(x + i), zero), one);
+    return larger(sub(p, larger(load(z + i), zero)), zero);
+  }
 };
 
-// A lane takes 16 of the terms, and five more additions follow: off by less than 2^-19.
-template <class Tile>
-inline double sum_of_tile(const Tile& excess) {
-  F even = set1(0.0f), odd = even;
-  for (int i = 0; i < kTile; i += 2 * kLanes) {
-    even = add(even, excess.at(i));
-    odd = add(odd, excess.at(i + kLanes));
-  }
-  return double(rough_sum_of(add(even, odd)));
+// Of q, which may have fewer tiles than p.
+constexpr float kNothing[kTile] = {};
+inline const float* tile_or_nothing(const Row& row, int t, float* buffer) {
+  return t < row.tiles() ? row.tile(t, buffer) : kNothing;
 }
 
 // Where a running sum passes the goal.
@@ -60,13 +46,13 @@ struct Crossing {
   double before, with;  // the sum, without the token and with it
 };
 
-template <class Tile>
-inline Crossing crossing_of_tile(const Tile& excess, double before, double goal) {
+template <class Excess>
+inline Crossing crossing_of_tile(const Excess& excess, double before, double goal) {
   for (int i = 0; i < kTile; i += kLanes) {
-    const double sum = double(rough_sum_of(excess.at(i)));
+    const double sum = rough_sum_of(add_halves(D{}, excess(i)));
     if (before + sum > goal) {
       float lanes[kLanes];
-      store(lanes, excess.at(i));
+      store(lanes, excess(i));
       for (int lane = 0; lane < kLanes; ++lane) {
         const double with = before + double(lanes[lane]);
         if (with > goal) return {i + lane, before, with};
@@ -79,29 +65,25 @@ inline Crossing crossing_of_tile(const Tile& excess, double before, double goal)
   return {kTile, before, before};
 }
 
-// with_tile(t, use) calls use(x, z) with the tiles of p and q. The excess of any tokens, summed
-// without rounding, is within `doubt` of what the law has for them. Returns -1 where floats do not
-// tell.
-template <class Excess, class WithTile>
-inline int surely_drawn(const Excess& excess, int tiles, double fraction, double doubt,
-                        double* tile_sum, WithTile with_tile) {
+// excess_of(t) is the Excess of tile t, until it is asked for the next. The excess of any tokens,
+// summed without rounding, is within `doubt` of what the law has for them, but for a last rounding
+// of each. Returns -1 where floats do not tell.
+template <class ExcessOf>
+inline int surely_drawn(int tiles, const ExcessOf& excess_of, uint64_t fraction, double doubt,
+                        double* tile_sum) {
   double total = 0.0;
   for (int t = 0; t < tiles; ++t) {
-    with_tile(t,
-              [&](const float* x, const float* z) { tile_sum[t] = sum_of_tile(excess.of(x, z)); });
+    tile_sum[t] = rough_sum_of(add_tile(D{}, excess_of(t)));
     total += tile_sum[t];
   }
-  const double goal = fraction * total;
+  const double goal = double(fraction) * 0x1p-64 * total;
   // By how much the goal and a running sum may be off together.
-  const double off = 2.0 * (doubt + total * 0x1p-19);
+  const double off = 2.0 * (doubt + total * kOffBySum);
   double before = 0.0;
   int t = 0;
   for (; t < tiles && before + tile_sum[t] <= goal; ++t) before += tile_sum[t];
   if (t == tiles) return -1;
-  Crossing at{kTile, 0.0, 0.0};
-  with_tile(t, [&](const float* x, const float* z) {
-    at = crossing_of_tile(excess.of(x, z), before, goal);
-  });
+  const Crossing at = crossing_of_tile(excess_of(t), before, goal);
   const bool sure = at.token < kTile && at.before + off <= goal && goal + off < at.with;
   return sure ? t * kTile + at.token : -1;
 }

@@ -100,11 +100,16 @@ inline uint64_t mass_of_tile(const Law& law, int t) {
   return sum;
 }
 
-// The same. What a softmax law's tokens weigh is left in the row's space.
+// What the tokens of a tile weigh by a softmax law, once that is summed.
+inline float* weights_of_tile(const Law& law, int t) {
+  return law.row->space().weight + int64_t(t) * kTile;
+}
+
+// The mass of a tile. Its weights by a softmax law are kept.
 inline uint64_t weigh_tile(const Law& law, int t) {
   if (law.kind != Law::kSoftmax) return mass_of_tile(law, t);
   float buffer[kTile];
-  float* weight = law.row->space().weight + int64_t(t) * kTile;
+  float* weight = weights_of_tile(law, t);
   weigh(law.row->tile(t, buffer), kTile, SoftmaxWeight{law.scale}, weight);
   return mass_of_weights(weight, kTile);
 }
@@ -133,14 +138,9 @@ inline void take_total(Law& law) {
 // A token drawn from the law, the first at which the running sum of masses exceeds `fraction` of
 // the whole; -1 if it has no mass.
 inline int draw_from_law(const Law& law, uint64_t fraction) {
-  const uint64_t* sums = law.row->space().tile_sum;
-  uint64_t total = 0;
-  if (law.summed) {
-    for (int t = 0; t < law.row->tiles(); ++t) total += sums[t];
-  } else {
-    total = sum_tiles(law);
-  }
+  const uint64_t total = law.summed ? law.total : sum_tiles(law);
   if (total == 0) return -1;
+  const uint64_t* sums = law.row->space().tile_sum;
   uint64_t goal = mul_high(fraction, total);
   int t = 0, i = 0;
   for (; goal >= sums[t]; ++t) goal -= sums[t];

@@ -20,10 +20,10 @@ struct TokenResidual {
   float ratio() const { return float(double(q_total) / double(p_total)); }
   bool alike() const { return p_total == q_total; }
   bool keeps(uint64_t p, uint64_t q) const {
-    return less(multiply(q, p_total), multiply(p, q_total));
+    return spec_decode_ops::keeps(p, p_total, q, q_total);
   }
   Wide weight(const KeptMass& kept) const {
-    return sub(multiply(kept.p, q_total), multiply(kept.q, p_total));
+    return weight_of_kept(kept.p, p_total, kept.q, q_total);
   }
 };
 

@@ -3,9 +3,9 @@
 // doubt (cpu/excess-inl.h), by integer masses elsewhere (cpu/residual-inl.h).
 #pragma once
 
-#include "cpu/excess-inl.h"
 #include "cpu/law-inl.h"
 #include "cpu/residual-inl.h"
+#include "cpu/rough-inl.h"
 
 namespace spec_decode_ops {
 namespace {
@@ -87,61 +87,47 @@ inline int draw_from_kept(const Law& p, const Law& q, const Residual& residual,
   }
 }
 
-// What floats tell draws from: the weights that a softmax law keeps, or the probabilities of a
-// tile.
-inline const float* tile_weights(const Law& law, int t, float* buffer) {
-  if (t >= law.row->tiles()) {
-    for (int i = 0; i < kTile; ++i) buffer[i] = 0.0f;
-    return buffer;
-  }
-  if (law.kind == Law::kSoftmax) return law.row->space().weight + int64_t(t) * kTile;
-  return law.row->tile(t, buffer);
-}
-
-// Whether tile_weights are what the law's masses are rounded from.
-inline bool has_weights(const Law& law) {
-  if (law.kind == Law::kSoftmax) return law.summed;
-  return law.kind == Law::kProbabilities && !law.infinite && law.total > 0;
-}
-
-// requires an exponent that an ordinary double has
-inline double power_of_two(int exponent) {
-  const uint64_t bits = uint64_t(exponent + 1023) << 52;
+// The sum of a law's probabilities. requires finite ones
+inline double sum_of_probabilities(const Law& law) {
+  const uint64_t unit = uint64_t(law.exponent - kMassBits + 1023) << 52;
   double power;
-  std::memcpy(&power, &bits, sizeof power);
-  return power;
+  std::memcpy(&power, &unit, sizeof power);
+  return double(law.total) * power;
 }
 
-// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere. The ratio of the laws' totals
-// may be off by this part of it.
-inline int surely_drawn_from_residual(const Law& p, const Law& q, double off, uint64_t fraction,
-                                      Workspace& work) {
-  if (p.kind != q.kind || !has_weights(p) || !has_weights(q)) return -1;
+// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere.
+inline int surely_drawn_from_laws(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
+  if (p.kind != q.kind) return -1;
+  const int tiles = p.row->tiles();
+  // A mass is its weight to 2^-44.
   const double ratio = double(q.total) / double(p.total);
-  // A mass is its weight to 2^-44, and three roundings of at most 2^-24 follow, of which the last
-  // is in the sum; where the ratio is 1 it is the only one.
   const double of_masses = 0x1p-44 * p.row->vocab() * (1.0 + ratio);
-  const double rounded = ratio == 1.0 ? 0.0 : 0x1p-22;
-  const double doubt = of_masses + (off + rounded) * 0x1p-43 * double(q.total);
-  float x_buffer[kTile], z_buffer[kTile];
-  const auto with_tile = [&](int t, const auto& use) {
-    use(tile_weights(p, t, x_buffer), tile_weights(q, t, z_buffer));
-  };
-  const auto drawn = [&](const auto& excess, double unit) {
-    return surely_drawn(excess, p.row->tiles(), double(fraction) * 0x1p-64, doubt * unit,
-                        work.tile_excess, with_tile);
-  };
-  if (p.kind == Law::kSoftmax) return drawn(ScaledExcess{float(ratio)}, 1.0);
-  if (p.exponent == 0 && q.exponent == 0 && ratio == 1.0) return drawn(LikeExcess{}, 1.0);
-  const double unit = power_of_two(q.exponent);
-  const double scale = ratio * power_of_two(q.exponent - p.exponent);
-  const bool ordinary = p.united && q.united && scale > 0x1p-60 && scale < 0x1p60;
-  return ordinary ? drawn(ScaledExcess{float(scale)}, unit) : -1;
+  if (p.kind == Law::kSoftmax && p.summed && q.summed) {
+    const auto excess_of = [&](int t) {
+      const float* weight = t < q.row->tiles() ? weights_of_tile(q, t) : kNothing;
+      return ScaledExcess{weights_of_tile(p, t), weight, set1(float(ratio))};
+    };
+    // The ratio and what it scales are rounded.
+    const double doubt = of_masses + 0x1p-23 * 0x1p-43 * double(q.total);
+    return surely_drawn(tiles, excess_of, fraction, doubt, work.tile_excess);
+  }
+  if (p.kind == Law::kProbabilities && !p.infinite && !q.infinite) {
+    if (p.exponent || q.exponent || p.total != q.total) {
+      return surely_drawn_from_probabilities(*p.row, sum_of_probabilities(p), *q.row,
+                                             sum_of_probabilities(q), 0.0, fraction, work);
+    }
+    float p_buffer[kTile], q_buffer[kTile];
+    const auto excess_of = [&](int t) {
+      return LikeExcess{p.row->tile(t, p_buffer), tile_or_nothing(*q.row, t, q_buffer)};
+    };
+    return surely_drawn(tiles, excess_of, fraction, of_masses, work.tile_excess);
+  }
+  return -1;
 }
 
 // A draw from max(p - q, 0); from p where that has no mass.
 inline int draw_from_residual(const Law& p, const Law& q, uint64_t fraction, Workspace& work) {
-  const int token = surely_drawn_from_residual(p, q, 0.0, fraction, work);
+  const int token = surely_drawn_from_laws(p, q, fraction, work);
   if (token >= 0) return token;
   const TokenResidual residual{p.total, q.total};
   const KeptMass whole = keep_tiles(p, q, residual, work);

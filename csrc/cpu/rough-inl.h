@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a draft token is accepted, told from float sums where they leave no doubt: an accepted
-// row is then read once, and none of its masses is counted. What they leave open is decided by the
-// law itself (common/accept.h), as is what follows a rejection.
+// What becomes of a draft token, told from float sums where they leave no doubt: a row is then read
+// once to judge its token, and none of its masses is counted. What they leave open is decided by
+// the law itself (common/accept.h).
 #pragma once
 
+#include "cpu/excess-inl.h"
 #include "cpu/mass-inl.h"
 
 namespace spec_decode_ops {
@@ -15,8 +16,6 @@ struct Share {
   double token, row, off;
 };
 
-// A float sum of 512 weights >= 0, a lane of it of 32 terms, is off by less than 2^-18.
-constexpr double kOffBySum = 0x1p-18;
 // A token's weight is off by 2^-17 at most, its mass from that by 2^-43 of the row, and the sum of
 // a row's masses by 2^20 times as much.
 constexpr double kRoughly = 0x1p-15;
@@ -47,6 +46,50 @@ inline bool surely_rejected(uint64_t u, const Share& p, const Share& q) {
 // What surely_accepted takes of a deterministic draft.
 constexpr Share kCertain = {1.0, 1.0, 0.0};
 
+// Of a row of probabilities, of which NaN and what is negative count 0. Of infinite weight where
+// the row holds +inf or its sum is none of float32's.
+inline Share share_of_probability(const Row& row, int token) {
+  const F zero = set1(0.0f);
+  D sum{};
+  for (int t = 0; t < row.tiles(); ++t) {
+    row.with_unpenalised_tile(t, [&](const auto* tile) {
+      sum = add_tile(sum, [&](int i) { return larger(load(tile + i), zero); });
+    });
+  }
+  const float value = token < row.vocab() ? larger(row.at(token), 0.0f) : 0.0f;
+  return {double(value), rough_sum_of(sum), kOffBySum};
+}
+
+// The token drawn from max(p - q, 0) where floats tell; -1 elsewhere. p and q are rows of
+// probabilities by their sums, of which the ratio may be off by this part of it.
+inline int surely_drawn_from_probabilities(const Row& p, double p_sum, const Row& q, double q_sum,
+                                           double off, uint64_t fraction, Workspace& work) {
+  const double ratio = q_sum / p_sum;
+  if (!(q_sum > 0x1p-100 && q_sum < 0x1p100 && ratio > 0x1p-60 && ratio < 0x1p60)) return -1;
+  // The ratio and what it scales are rounded, and a mass is off by 2^-43 of its row at most, which
+  // both masses of a token are and both totals.
+  const double doubt = (off + 0x1p-23 + 0x1p-41 * p.vocab()) * q_sum;
+  float p_buffer[kTile], q_buffer[kTile];
+  const auto excess_of = [&](int t) {
+    return ScaledExcess{p.tile(t, p_buffer), tile_or_nothing(q, t, q_buffer), set1(float(ratio))};
+  };
+  return surely_drawn(p.tiles(), excess_of, fraction, doubt, work.tile_excess);
+}
+
+// Likewise from the probabilities of all tokens but one.
+inline int surely_drawn_without(int token, const Row& p, double p_sum, uint64_t fraction,
+                                Workspace& work) {
+  if (!(p_sum > 0x1p-100 && p_sum < 0x1p100)) return -1;
+  float buffer[kTile], all_of_token[kTile] = {};
+  all_of_token[token % kTile] = kInfinity;
+  const auto excess_of = [&](int t) {
+    return ScaledExcess{p.tile(t, buffer), t == token / kTile ? all_of_token : kNothing,
+                        set1(1.0f)};
+  };
+  return surely_drawn(p.tiles(), excess_of, fraction, 0x1p-42 * p.vocab() * p_sum,
+                      work.tile_excess);
+}
+
 // exp((x - M)/T) within a 32nd, M any logit and the weight within 2^100 of 1: the logarithm, as a
 // fixed-point number in the place of a float's exponent and fraction, makes a float that is linear
 // from one power of two to the next. It is 1 to 1.0615 times the exponential; the middle is 1.0303.
@@ -65,14 +108,9 @@ struct RoughSoftmaxWeight {
   }
 };
 
-// A probability as it is; NaN and what is negative count 0.
-struct RoughProbability {
-  HOST_DEVICE_MEMBER F operator()(F p) const { return larger(p, set1(0.0f)); }
-};
-
 // The row's maxima as scan_maxima finds them, and beside them the sum of its weights.
-template <class WeightOf>
-inline float scan_maxima_and_weigh(const Row& row, const WeightOf& weight_of, double& total) {
+inline float scan_maxima_and_weigh(const Row& row, const RoughSoftmaxWeight& weight_of,
+                                   double& total) {
   F largest = set1(-kInfinity);
   for (int t = 0; t < row.tiles(); ++t) {
     F maxima = set1(-kInfinity), sum = set1(0.0f);
@@ -96,15 +134,6 @@ struct Question {
   double below = 0.0;  // of no interest unless it may be above this
   Share share{};       // the answer; of no weight: there is none
 };
-
-// The largest of a row of probabilities, with an answer unless it is +inf.
-inline float largest_probability(const Row& row, Question& question) {
-  Share share{0.0, 0.0, kOffBySum};
-  if (question.token < row.vocab()) share.token = double(larger(row.at(question.token), 0.0f));
-  const float largest = scan_maxima_and_weigh(row, RoughProbability(), share.row);
-  if (largest < kInfinity) question.share = share;
-  return largest;
-}
 
 // Some large logit of the row, if it has any.
 inline float a_large_logit(const Row& row) {

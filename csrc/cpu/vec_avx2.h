@@ -23,6 +23,9 @@ struct I {
 struct Q {
   __m256i low, high;
 };
+struct D {
+  __m256d low, high;
+};
 
 // ---- Memory ----
 
@@ -213,6 +216,16 @@ HOST_DEVICE float rough_sum_of(F a) {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   half = _mm_add_ps(half, _mm_movehl_ps(half, half));
   return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+HOST_DEVICE D add_halves(D sum, F a) {
+  const __m256 eight = _mm256_add_ps(a.low, a.high);
+  return {_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(eight))),
+          _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(eight, 1)))};
+}
+HOST_DEVICE double rough_sum_of(D a) {
+  const __m256d four = _mm256_add_pd(a.low, a.high);
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
 }  // namespace

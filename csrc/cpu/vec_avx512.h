@@ -23,6 +23,9 @@ struct I {
 struct Q {
   __m512i lanes;
 };
+struct D {
+  __m512d lanes;
+};
 
 // ---- Memory ----
 
@@ -115,6 +118,12 @@ HOST_DEVICE int64_t sum_of(I a) {
   return _mm512_reduce_add_epi64(_mm512_add_epi64(low, high));
 }
 HOST_DEVICE float rough_sum_of(F a) { return _mm512_reduce_add_ps(a.lanes); }
+HOST_DEVICE D add_halves(D sum, F a) {
+  const __m256 eight =
+      _mm256_add_ps(_mm512_castps512_ps256(a.lanes), _mm512_extractf32x8_ps(a.lanes, 1));
+  return {_mm512_add_pd(sum.lanes, _mm512_cvtps_pd(eight))};
+}
+HOST_DEVICE double rough_sum_of(D a) { return _mm512_reduce_add_pd(a.lanes); }
 
 }  // namespace
 }  // namespace spec_decode_ops

@@ -2,7 +2,7 @@
 // The vector vocabulary in plain C++, and the definition of every name in it: a port to an
 // instruction set defines the same names with the same results.
 //
-//   F  16 lanes of float32, I 16 lanes of int32, Q 8 lanes of uint64
+//   F  16 lanes of float32, I 16 lanes of int32, Q 8 lanes of uint64, D 8 lanes of float64
 //
 // Here they are the compiler's generic vectors of 16 bytes, which it maps to what the target has.
 #pragma once
@@ -20,6 +20,8 @@ typedef float Floats4 __attribute__((vector_size(16)));
 typedef int32_t Ints4 __attribute__((vector_size(16)));
 typedef uint32_t Bits4 __attribute__((vector_size(16)));
 typedef uint64_t Words2 __attribute__((vector_size(16)));
+typedef float Floats2 __attribute__((vector_size(8)));
+typedef double Doubles2 __attribute__((vector_size(16)));
 
 struct F {
   Floats4 part[4];
@@ -29,6 +31,9 @@ struct I {
 };
 struct Q {
   Words2 part[4];
+};
+struct D {
+  Doubles2 part[4];
 };
 
 #define EACH_PART(Result, ...)                                \
@@ -141,6 +146,12 @@ HOST_DEVICE uint64_t zero_bytes(Q a) {
   return mask;
 }
 
+HOST_DEVICE Doubles2 half_of(Floats4 x, int half) {
+  const Floats2 pair =
+      half ? __builtin_shufflevector(x, x, 2, 3) : __builtin_shufflevector(x, x, 0, 1);
+  return __builtin_convertvector(pair, Doubles2);
+}
+
 // ---- Fused multiply-add ----
 
 HOST_DEVICE F fma_by_lane(const F& a, const F& b, F c) {
@@ -158,15 +169,6 @@ HOST_DEVICE F fma(F a, F b, F c) { return fma_by_lane(a, b, c); }
 HOST_DEVICE F multiply_add(F a, F b, F c) { return fma(a, b, c); }
 #else
 HOST_DEVICE F multiply_add(F a, F b, F c) { return add(mul(a, b), c); }
-
-typedef float Floats2 __attribute__((vector_size(8)));
-typedef double Doubles2 __attribute__((vector_size(16)));
-
-HOST_DEVICE Doubles2 half_of(Floats4 x, int half) {
-  const Floats2 pair =
-      half ? __builtin_shufflevector(x, x, 2, 3) : __builtin_shufflevector(x, x, 0, 1);
-  return __builtin_convertvector(pair, Doubles2);
-}
 
 // In its highest bits, which lanes of a sum may round wrongly on their way to float32.
 HOST_DEVICE Words2 doubtful(Doubles2 sum) {
@@ -273,6 +275,18 @@ HOST_DEVICE float rough_sum_of(F a) {
   float lanes[kLanes], sum = 0.0f;
   store(lanes, a);
   for (float lane : lanes) sum += lane;
+  return sum;
+}
+HOST_DEVICE double rough_sum_of(D a) {
+  const Doubles2 two = (a.part[0] + a.part[1]) + (a.part[2] + a.part[3]);
+  return two[0] + two[1];
+}
+
+// Adds lanes i and i + 8 of `a`, in float32, to lane i of the sum.
+HOST_DEVICE D add_halves(D sum, F a) {
+  for (int p = 0; p < 4; ++p) {
+    sum.part[p] += half_of(a.part[p / 2] + a.part[p / 2 + 2], p % 2);
+  }
   return sum;
 }
 

@@ -23,6 +23,9 @@ struct I {
 struct Q {
   uint64x2_t part[4];
 };
+struct D {
+  float64x2_t part[4];
+};
 
 #define EACH_PART(Result, ...)                                \
   Result result;                                              \
@@ -233,6 +236,17 @@ HOST_DEVICE int64_t sum_of(I a) {
 }
 HOST_DEVICE float rough_sum_of(F a) {
   return vaddvq_f32(vaddq_f32(vaddq_f32(a.part[0], a.part[1]), vaddq_f32(a.part[2], a.part[3])));
+}
+HOST_DEVICE D add_halves(D sum, F a) {
+  for (int p = 0; p < 2; ++p) {
+    const float32x4_t four = vaddq_f32(a.part[p], a.part[p + 2]);
+    sum.part[2 * p] = vaddq_f64(sum.part[2 * p], vcvt_f64_f32(vget_low_f32(four)));
+    sum.part[2 * p + 1] = vaddq_f64(sum.part[2 * p + 1], vcvt_high_f64_f32(four));
+  }
+  return sum;
+}
+HOST_DEVICE double rough_sum_of(D a) {
+  return vaddvq_f64(vaddq_f64(vaddq_f64(a.part[0], a.part[1]), vaddq_f64(a.part[2], a.part[3])));
 }
 
 }  // namespace

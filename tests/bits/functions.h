@@ -196,7 +196,8 @@ HOST_DEVICE uint64_t hash_accept(Inputs in) {
   const uint64_t u = in.count();
   const uint64_t p_total = in.count() | 1, q_total = in.count() | 1;
   const uint64_t p = in.part_of(p_total) - in.below(2), q = in.part_of(q_total);
-  const Wide rest = residual(p, p_total, q, q_total);
+  const bool is_kept = keeps(p, p_total, q, q_total);
+  const Wide rest = is_kept ? weight_of_kept(p, p_total, q, q_total) : Wide{0, 0};
   return hash(uint64_t(accepts(u, p, p_total, q, q_total)), rest.high, rest.low);
 }
 
@@ -252,7 +253,9 @@ HOST_DEVICE uint64_t hash_block(Inputs in) {
   const uint64_t word = in.count(), share = in.part_of(kWholeShare);
   const uint64_t p_total = in.part_of(kMostTotal) | 1, q_total = in.part_of(kMostTotal) | 1;
   const uint64_t p = in.part_of(kMassOfMax), q = in.part_of(kMassOfMax) | 1;
-  const Triple weight = block_weight(block_weights(share, p_total, q_total), p, q);
+  const BlockWeights weights = block_weights(share, p_total, q_total);
+  const bool is_kept = keeps(weights, p, q);
+  const Triple weight = is_kept ? weight_of_kept(weights, p, q) : Triple{0, 0, 0};
   return hash(next_share(share, p, p_total, q, q_total),
               uint64_t(last_stands(word, share, p, p_total, q, q_total)),
               uint64_t(may_stand(word, share)),

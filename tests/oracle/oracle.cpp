@@ -53,7 +53,8 @@ bool accepts_of(uint64_t u, uint64_t p, uint64_t p_total, uint64_t q, uint64_t q
 }
 
 void residual_of(uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total, uint64_t* out) {
-  const Wide weight = residual(p, p_total, q, q_total);
+  const bool is_kept = keeps(p, p_total, q, q_total);
+  const Wide weight = is_kept ? weight_of_kept(p, p_total, q, q_total) : Wide{0, 0};
   out[0] = weight.high, out[1] = weight.low;
 }
 
@@ -79,7 +80,9 @@ bool stands_of(uint64_t word, const uint64_t* sum, uint64_t share, uint64_t p_to
 }
 void block_weight_of(uint64_t share, uint64_t p, uint64_t p_total, uint64_t q, uint64_t q_total,
                      uint64_t* out) {
-  const Triple weight = block_weight(block_weights(share, p_total, q_total), p, q);
+  const BlockWeights weights = block_weights(share, p_total, q_total);
+  const bool is_kept = keeps(weights, p, q);
+  const Triple weight = is_kept ? weight_of_kept(weights, p, q) : Triple{0, 0, 0};
   out[0] = weight.high, out[1] = weight.middle, out[2] = weight.low;
 }
 void scale_triple_of(uint64_t fraction, const uint64_t* a, uint64_t* out) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How often floats tell which token a residual draw gives (csrc/cpu/excess-inl.h), and how often
 // integer masses then draw another: prints both. Fractions lie close to a token's boundary. Every
-// other total is off by up to what the floats are told. With -DCARELESS the target's total is a
-// 16384th too large for the floats.
+// other sum of probabilities is off by up to what the floats are told, and some drafts are one
+// token. With -DCARELESS the target's total is a 16384th too large for the floats.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -54,15 +54,34 @@ struct Laws {
 };
 
 // The part of the residual that lies before a token.
-double boundary(const Laws& laws, int token, Workspace& work) {
-  const TokenResidual residual{laws.target.total, laws.draft.total};
+double boundary(const Law& target, const Law& draft, int token, Workspace& work) {
+  const TokenResidual residual{target.total, draft.total};
   const auto real = [](Wide a) { return double(a.high) * 0x1p64 + double(a.low); };
-  const double all = real(residual.weight(keep_tiles(laws.target, laws.draft, residual, work)));
+  const double all = real(residual.weight(keep_tiles(target, draft, residual, work)));
   KeptMass before{0, 0};
-  for (int i = 0; i < token; ++i) {
-    keep(residual, mass_of(laws.target, i), mass_of(laws.draft, i), before);
-  }
+  for (int i = 0; i < token; ++i) keep(residual, mass_of(target, i), mass_of(draft, i), before);
   return all > 0.0 ? real(residual.weight(before)) / all : 0.0;
+}
+
+int drawn_by_masses(const Law& target, const Law& draft, uint64_t fraction, Workspace& work) {
+  const TokenResidual residual{target.total, draft.total};
+  const KeptMass whole = keep_tiles(target, draft, residual, work);
+  return draw_from_kept(target, draft, residual, whole, fraction, work);
+}
+
+// `off` is by how much the floats may believe the ratio of the sums to be off.
+int drawn_by_floats(const Laws& laws, const Law& draft, double off, uint64_t fraction,
+                    Workspace& work) {
+  Law told = laws.target;
+  if (kOfTotal != 1.0) told.total = uint64_t(double(told.total) * kOfTotal);
+  if (draft.kind == Law::kOneToken) {
+    const double sum = sum_of_probabilities(told);
+    return surely_drawn_without(draft.token, laws.target_row, sum, fraction, work);
+  }
+  if (off == 0.0) return surely_drawn_from_laws(told, draft, fraction, work);
+  const double sum = sum_of_probabilities(told) * (1.0 + off * uniform(-0.99, 0.99));
+  return surely_drawn_from_probabilities(laws.target_row, sum, laws.draft_row,
+                                         sum_of_probabilities(draft), off, fraction, work);
 }
 
 }  // namespace
@@ -93,21 +112,18 @@ int main() {
     Laws laws(rows, kind, work);
     if (laws.target.total == 0 || laws.draft.total == 0) continue;
     const int token = int(uniform(0, double(vocab)));
-    const double at = boundary(laws, token, work);
+    const bool probabilities = kind == Kind::kProbabilities && !laws.target.infinite;
+    const bool certain = probabilities && round % 5 == 0;
+    const Law draft = certain ? one_token(int(uniform(0, double(vocab)))) : laws.draft;
+    const double at = boundary(laws.target, draft, token, work);
     for (int i = 0; i < 8; ++i) {
       const double u = at + uniform(-1, 1) * std::exp2(uniform(-30, -8));
       if (!(u >= 0.0 && u < 1.0)) continue;
-      Law told = laws.target;
-      const double off = i % 2 ? 0x1p-16 : 0.0;
-      const double of_total = kOfTotal * (1.0 + off * uniform(-0.99, 0.99));
-      if (of_total != 1.0) told.total = uint64_t(double(told.total) * of_total);
-      const int drawn = surely_drawn_from_residual(told, laws.draft, off, fraction_of(u), work);
+      const double off = i % 2 && probabilities && !laws.draft.infinite ? 0x1p-16 : 0.0;
+      const int drawn = drawn_by_floats(laws, draft, off, fraction_of(u), work);
       if (drawn < 0) continue;
       ++sure;
-      const TokenResidual residual{laws.target.total, laws.draft.total};
-      const KeptMass whole = keep_tiles(laws.target, laws.draft, residual, work);
-      wrong +=
-          drawn != draw_from_kept(laws.target, laws.draft, residual, whole, fraction_of(u), work);
+      wrong += drawn != drawn_by_masses(laws.target, draft, fraction_of(u), work);
     }
   }
   std::printf("%d %d\n", sure, wrong);

@@ -47,12 +47,11 @@ Both of_logits(const std::vector<float>& x, int token, float temperature, RowSpa
 
 Both of_probabilities(const std::vector<float>& p, int token, RowSpace& space) {
   Row row(p.data(), DType::kFloat32, int64_t(p.size()), space);
-  Question question{token};
-  const int exponent = probability_exponent(largest_probability(row, question));
+  const int exponent = probability_exponent(scan_maxima(row));
   Both both;
   for (float each : p) both.total += probability_mass(each, false, exponent);
   both.token = probability_mass(p[size_t(token)], false, exponent);
-  both.share = question.share;
+  both.share = share_of_probability(row, token);
   return both;
 }
 

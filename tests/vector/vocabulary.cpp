@@ -31,6 +31,15 @@ static void mix(Q a) {
   store(lanes, a);
   for (uint64_t x : lanes) mix(x);
 }
+static void mix(D a) {
+  double lanes[kLanes / 2];
+  std::memcpy(lanes, &a, sizeof a);
+  for (double x : lanes) {
+    uint64_t bits = 0;
+    if (x == x) std::memcpy(&bits, &x, sizeof bits);
+    mix(bits);
+  }
+}
 
 struct Inputs {
   float a[kLanes], b[kLanes], c[kLanes];
@@ -107,6 +116,7 @@ int main() {
   REPORT(shift_to_exponent(a));
   REPORT(bits_above(a, 6.0f));
   REPORT(to_float(n));
+  REPORT(add_halves(add_halves(D{}, a), c));
   REPORT(add(n, m));
   REPORT(sub(n, m));
   REPORT(multiply_low(in.wide, in.other));
