@@ -13,40 +13,37 @@ inline void write_nothing(float* out, int count) {
   for (; i < count; ++i) out[i] = -kInfinity;
 }
 
-// The quotients of a tile, finite ones kept finite, where they stand before the cut.
-inline void write_tile_before(const float* x, int first, float temperature, float x_floor,
-                              const Cut& cut, float* out) {
-  const F none = set1(-kInfinity), value = set1(cut.value);
+// The quotients of a tile's logits from `floor` up, finite ones kept finite.
+inline void write_from(const float* x, float floor, float temperature, float* out) {
+  const F none = set1(-kInfinity), least = set1(floor);
   for (int i = 0; i < kTile; i += kLanes) {
-    const F v = load(x + i);
-    if (!any_ge(v, set1(x_floor))) {
+    const F v = larger(load(x + i), none);  // NaN is not kept
+    if (!any_ge(v, least)) {
       store(out + i, none);
       continue;
     }
-    const F finite = smaller(larger(div(v, set1(temperature)), set1(-kMaxFloat)), set1(kMaxFloat));
-    const F y = choose_gt(v, none, finite, none);
-    store(out + i, choose_gt(y, value, y, none));
-    for (uint32_t ties = mask_ge(y, value) & ~mask_gt(y, value); ties; ties &= ties - 1) {
-      const int at = i + __builtin_ctz(ties);
-      if (first + at < cut.id) out[at] = quotient(x[at], temperature);  // -0 stays -0
-    }
+    const F y = smaller(larger(div(v, set1(temperature)), set1(-kMaxFloat)), set1(kMaxFloat));
+    store(out + i, choose_gt(least, v, none, y));
   }
 }
 
-inline void write_before(const Row& row, float temperature, const Cut& cut, float* out) {
-  const float x_floor = cut.value > -kInfinity ? least_logit(cut.value, temperature) : -kMaxFloat;
-  float buffer[kTile];
+// The tokens before the cut. `ties` are those at it.
+inline void write_before(const Row& row, float temperature, const TieClass& ties, int32_t cut_id,
+                         float* out) {
+  float buffer[kTile], whole[kTile];
   for (int t = 0; t < row.tiles(); ++t) {
     const int first = t * kTile, left = row.vocab() - first;
-    if (!tile_reaches(row.space(), t, x_floor)) {
+    if (!tile_reaches(row.space(), t, ties.first)) {
       write_nothing(out + first, left < kTile ? left : kTile);
-    } else if (left < kTile) {
-      float whole[kTile];
-      write_tile_before(row.tile(t, buffer), first, temperature, x_floor, cut, whole);
-      std::memcpy(out + first, whole, sizeof(float) * size_t(left));
-    } else {
-      write_tile_before(row.tile(t, buffer), first, temperature, x_floor, cut, out + first);
+      continue;
     }
+    const float* x = row.tile(t, buffer);
+    float* to = left < kTile ? whole : out + first;
+    write_from(x, first + kTile <= cut_id ? ties.first : ties.beyond, temperature, to);
+    for (int i = 0; first + kTile > cut_id && first + i < cut_id; ++i) {
+      if (ties.holds(x[i])) to[i] = quotient(x[i], temperature);
+    }
+    if (left < kTile) std::memcpy(out + first, whole, sizeof(float) * size_t(left));
   }
 }
 
@@ -60,11 +57,14 @@ inline void filter_row(const Penalised& logits, const Filter& filter, float* out
     out[token] = row.at(token);
     return;
   }
-  const bool one_cut = !has_top_k(filter, row.vocab()) && !has_min_p(filter);
-  if (one_cut) {
-    const MassScale scale = mass_scale(logits.max, filter.temperature);
-    const Cut cut = has_top_p(filter) ? top_p_cut(row, scale, filter, work) : keep_all();
-    return write_before(row, filter.temperature, cut, out);
+  const float temperature = filter.temperature;
+  if (keeps_everything(filter, row.vocab())) {
+    return write_before(row, temperature, {-kInfinity, -kMaxFloat, -kMaxFloat}, 0, out);
+  }
+  if (!has_top_k(filter, row.vocab())) {
+    const Cut cut = row_cut(row, logits.max, filter, work);
+    const float x = least_logit(cut.value, temperature);
+    return write_before(row, temperature, ties_of(x, logits.max, temperature), cut.id, out);
   }
   const Selection selection = select(row, logits.max, filter, false, work);
   write_nothing(out, row.vocab());

@@ -15,8 +15,9 @@ constexpr double kAskFrom = 0.6;
 inline uint64_t ties_not_before(const Row& row, int token, const TieClass& ties,
                                 const MassScale& scale) {
   uint64_t sum = 0;
-  for_each_tie(row, token / kTile, ties, [&](int tie, float x) {
+  for_each_between(row, token / kTile, ties.first, ties.beyond, [&](int tie, float x) {
     if (tie >= token) sum += mass(x, scale);
+    return false;
   });
   return sum;
 }
@@ -40,19 +41,6 @@ inline uint64_t mass_before_by_list(const Row& row, int token, const MassScale& 
          (equal == 1 ? mass(row.at(token), scale) : ties_not_before(row, token, ties, scale));
 }
 
-// The mass before the token in the row's order, and that of the row, in one pass.
-inline uint64_t mass_before(const Row& row, int token, const SoftmaxWeight& weight_of,
-                            const TieClass& ties, uint64_t& total) {
-  float buffer[kTile];
-  uint64_t before = 0;
-  for (int t = 0; t < row.tiles(); ++t) {
-    uint64_t whole;
-    before += tile_mass_from(row.tile(t, buffer), weight_of, ties.first, whole);
-    total += whole;
-  }
-  return before - ties_not_before(row, token, ties, weight_of.scale);
-}
-
 // Some mass of the row below `floor`: its lane maxima there.
 inline uint64_t some_mass_below(const Row& row, float floor, const SoftmaxWeight& weight_of) {
   uint64_t sum = 0;
@@ -68,20 +56,38 @@ inline uint64_t some_mass_below(const Row& row, float floor, const SoftmaxWeight
   return sum;
 }
 
+// Whether top-p keeps the token, for one that may have much of the row before it. The mass after it
+// that was seen so far may do: where the row's mass were the most it can be, that of its lane maxima
+// as often as a lane has tokens, more would stand before the token, and the quota grows by less.
+inline bool in_nucleus_by_sums(const Row& row, int token, double top_p,
+                               const SoftmaxWeight& weight_of, const TieClass& ties) {
+  uint64_t most = some_mass_below(row, kInfinity, weight_of) * (kTile / kLanes);
+  most += (most >> 16) + uint64_t(row.vocab());  // masses are not monotone to the last bit
+  const uint64_t most_quota = top_p_quota(top_p, most);
+  float buffer[kTile];
+  uint64_t before = 0, total = 0;
+  for (int t = 0; t < row.tiles(); ++t) {
+    uint64_t whole;
+    before += tile_mass_from(row.tile(t, buffer), weight_of, ties.first, whole);
+    total += whole;
+    if (most - (total - before) < most_quota) return true;
+  }
+  return before - ties_not_before(row, token, ties, weight_of.scale) < top_p_quota(top_p, total);
+}
+
 // Whether top-p keeps the token: the mass before it in the row's order is under the quota. The
 // quota grows with the mass that was seen so far, so that a part of the row may do.
 inline bool in_nucleus(const Row& row, float x_max, int token, float temperature, double top_p,
                        Workspace& work) {
   const SoftmaxWeight weight_of{mass_scale(x_max, temperature)};
-  const TieClass ties(row.at(token), x_max, temperature);
-  uint64_t seen = 0;
+  const TieClass ties = ties_of(row.at(token), x_max, temperature);
   if (4 * lanes_reaching(row, ties.first) > row.tiles() * kLanes) {
-    const uint64_t before = mass_before(row, token, weight_of, ties, seen);
-    return before < top_p_quota(top_p, seen);
+    return in_nucleus_by_sums(row, token, top_p, weight_of, ties);
   }
   const uint64_t before = mass_before_by_list(row, token, weight_of.scale, ties, work.value[0]);
   const uint64_t below = some_mass_below(row, ties.first, weight_of);
   if (before < top_p_quota(top_p, before + below)) return true;
+  uint64_t seen = 0;
   float buffer[kTile];
   for (int t = 0; t < row.tiles(); ++t) {
     seen += tile_mass(row.tile(t, buffer), weight_of);

@@ -53,33 +53,29 @@ inline float largest_logit(const Logits& logits, int64_t row) {
 // Up to here drawing from the kept list is cheaper than going over the row's noise.
 constexpr int kShortSelection = 1024;
 
-// top-p alone.
-inline int draw_from_nucleus(const Row& row, float x_max, const Filter& filter, const Place& place,
-                             Workspace& work) {
+// Without top-k.
+inline int draw_from_prefix(const Row& row, float x_max, const Filter& filter, const Place& place,
+                            Workspace& work) {
   const float temperature = filter.temperature;
-  if (filter.top_p >= kAskFrom) {
+  if (!has_min_p(filter) && filter.top_p >= kAskFrom) {
     const int token = draw_from_row(row, x_max, temperature, keep_all(), place);
-    if (in_nucleus(row, x_max, token, temperature, filter.top_p, work)) return token;
+    if (!has_top_p(filter) || in_nucleus(row, x_max, token, temperature, filter.top_p, work)) {
+      return token;
+    }
   }
-  const Cut cut = top_p_cut(row, mass_scale(x_max, temperature), filter, work);
-  const float floor = least_logit(cut.value, temperature);
-  if (lanes_reaching(row, floor) > kShortSelection / 2) {
+  const Cut cut = row_cut(row, x_max, filter, work);
+  if (lanes_reaching(row, least_logit(cut.value, temperature)) > kShortSelection / 2) {
     return draw_from_row(row, x_max, temperature, cut, place);
   }
-  Selection selection{collect(row, floor, temperature), cut};
-  apply(selection, cut, row.space(), false);
-  return draw_from_selection(row.space(), selection, place);
+  return draw_from_selection(row.space(), select_before(row, cut, temperature), place);
 }
 
 inline int sample_row(const Penalised& logits, const Filter& filter, const Place& place,
                       Workspace& work) {
   const Row& row = logits.row;
   if (greedy(filter) || logits.max == -kInfinity) return first_maximum(row, logits.max);
-  if (keeps_everything(filter, row.vocab())) {
-    return draw_from_row(row, logits.max, filter.temperature, keep_all(), place);
-  }
-  if (!has_top_k(filter, row.vocab()) && !has_min_p(filter)) {
-    return draw_from_nucleus(row, logits.max, filter, place, work);
+  if (!has_top_k(filter, row.vocab())) {
+    return draw_from_prefix(row, logits.max, filter, place, work);
   }
   const Selection selection = select(row, logits.max, filter, false, work);
   if (selection.count <= kShortSelection) return draw_from_selection(row.space(), selection, place);

@@ -2,12 +2,11 @@
 // Which tokens of a row the filters keep (common/prefix_filter.h), by selection and not by sorting.
 //
 // A floor on the logits leaves few candidates: with top-k, the k-th largest of the row's lane
-// maxima is a lower bound of its k-th largest logit; with top-p alone, its own cut is known before;
-// with min-p alone, tokens far under the bound cannot stay. What decides then runs over candidates.
+// maxima is a lower bound of its k-th largest logit, and what decides then runs over candidates;
+// without, the cut is known before (row_cut-inl.h).
 #pragma once
 
-#include "common/floor.h"
-#include "cpu/threshold-inl.h"
+#include "cpu/row_cut-inl.h"
 
 namespace spec_decode_ops {
 namespace {
@@ -78,6 +77,13 @@ inline void apply(Selection& selection, const Cut& cut, RowSpace& space, bool wi
   selection.count = left;
 }
 
+// The tokens before a cut.
+inline Selection select_before(const Row& row, const Cut& cut, float temperature) {
+  Selection selection{collect(row, least_logit(cut.value, temperature), temperature), cut};
+  apply(selection, cut, row.space(), false);
+  return selection;
+}
+
 inline void keep_top_k(Selection& selection, int64_t k, RowSpace& space, Workspace& work) {
   if (selection.count <= k) return;
   const auto one = [](int) { return uint64_t(1); };
@@ -105,37 +111,25 @@ inline void keep_min_p(Selection& selection, double min_p, float largest, RowSpa
   apply(selection, {failing, 0}, space, true);
 }
 
-// A floor of the candidates' quotients. requires a filter that is on
-inline float candidate_floor(const Row& row, float x_max, const Filter& filter, Workspace& work) {
-  if (has_top_k(filter, row.vocab())) {
-    const float bound = kth_bound(row, filter.top_k, work.value[0]);
-    return bound > -kInfinity ? quotient(bound, filter.temperature) : -kMaxFloat;
-  }
-  const float least = filter.min_p > 0x1p-44 ? float(filter.min_p) : 0x1p-44f;
-  return mass_floor(quotient(x_max, filter.temperature), least < 1.0f ? least : 1.0f);
-}
-
 // requires T > 0, a filter that is on, and x_max the row's finite maximum after scan_maxima. Masses
 // are filled when `with_mass` says so or a filter needs them.
 inline Selection select(const Row& row, float x_max, const Filter& filter, bool with_mass,
                         Workspace& work) {
   RowSpace& space = row.space();
   const MassScale scale = mass_scale(x_max, filter.temperature);
-  const bool top_k = has_top_k(filter, row.vocab());
-  const bool top_p = has_top_p(filter), min_p = has_min_p(filter);
-  const bool whole_row_top_p = top_p && !top_k;
-  Cut first{0.0f, INT32_MAX};
-  if (whole_row_top_p) {
-    first = top_p_cut(row, scale, filter, work);
-  } else {
-    first.value = candidate_floor(row, x_max, filter, work);
+  if (!has_top_k(filter, row.vocab())) {
+    Selection selection = select_before(row, row_cut(row, x_max, filter, work), filter.temperature);
+    if (with_mass) fill_masses(row, selection, scale);
+    return selection;
   }
-  const float x_floor = least_logit(first.value, filter.temperature);
-  Selection selection{collect(row, x_floor, filter.temperature), first};
-  if (whole_row_top_p) apply(selection, first, space, false);
-  if (top_k) keep_top_k(selection, filter.top_k, space, work);
-  if ((top_p && top_k) || min_p || with_mass) fill_masses(row, selection, scale);
-  if (top_p && top_k) keep_top_p(selection, filter.top_p, space, work);
+  const float bound = kth_bound(row, filter.top_k, work.value[0]);
+  const float floor = bound > -kInfinity ? quotient(bound, filter.temperature) : -kMaxFloat;
+  const bool top_p = has_top_p(filter), min_p = has_min_p(filter);
+  Selection selection{collect(row, least_logit(floor, filter.temperature), filter.temperature),
+                      {floor, INT32_MAX}};
+  keep_top_k(selection, filter.top_k, space, work);
+  if (top_p || min_p || with_mass) fill_masses(row, selection, scale);
+  if (top_p) keep_top_p(selection, filter.top_p, space, work);
   if (min_p) keep_min_p(selection, filter.min_p, quotient(x_max, filter.temperature), space);
   return selection;
 }
