@@ -9,6 +9,7 @@ from kernel_bits import programs
 from kernel_bits.programs import differences
 from made_or_skip import made_or_skip
 from test_redzones import MAIN as REDZONES
+from test_redzones import OPS
 from test_vector import AVX2, build_vocabulary, by_operation, results
 
 HEADER = "cpu/vec_avx512.h"
@@ -18,11 +19,7 @@ VOCABULARIES, FEWEST = "1,2,31,513", "2"
 # integer, as the compiler does with the uniforms of accept in units of 2^-64.
 UNIFORMS_BELOW = 0.5
 CASES, CASES_OF_LIES = 200, 40
-LIES = [
-    (lie, op)
-    for lie in ("longer-rows", "later-output")
-    for op in ("sample", "filter_logits", "logprobs", "verify", "accept")
-]
+LIES = [(lie, op) for lie in ("longer-rows", "later-output") for op in OPS]
 
 
 def kernels_that_round_twice(folder):

@@ -67,7 +67,7 @@ def test_every_target_touches_only_its_own_and_gives_the_same_bits(program, targ
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-OPS = ["sample", "filter_logits", "verify", "accept"]
+OPS = ["sample", "filter_logits", "verify", "accept", "logprobs"]
 LIES = [(lie, op) for lie in ("longer-rows", "later-output", "odd-address") for op in OPS]
 LIES += [("longer-ids", op) for op in OPS[:3]]
 
