@@ -27,14 +27,15 @@ CPP := $(shell find csrc torch-ext packaging tests -name '*.cpp' -o -name '*.h' 
 PY := $(shell find torch-ext packaging -name '*.py' -not -name _ops.py)
 say = @printf '==> %s\n'
 
-.PHONY: check demo test test-long fuzz stats test-cuda test-aarch64-kernels test-aarch64 kernel cuda cuda-report aarch64-report \
-  gpu-check bench figures board law lint lint-python lint-cpp types layering format clean
+.PHONY: check demo test test-long fuzz stats test-cuda test-aarch64-kernels test-aarch64 \
+  test-avx512-kernels kernel cuda cuda-report aarch64-report gpu-check bench figures board law \
+  lint lint-python lint-cpp types layering format clean
 
 demo: $(DONE)/package $(DONE)/demo
 	$(BIN)/python examples/demo.py $(DEMO_ARGS)
 
 test: kernel $(DONE)/package $(DONE)/tests
-	$(BIN)/pytest -m "not cuda and not aarch64 and not stats and not long" $(TEST_ARGS)
+	$(BIN)/pytest -m "not cuda and not aarch64 and not avx512 and not stats and not long" $(TEST_ARGS)
 
 # Everything that must hold of a change: format, lint, types, layering, tests.
 check: lint test
@@ -62,6 +63,11 @@ test-cuda: kernel $(DONE)/tests
 # Needs g++-aarch64-linux-gnu and qemu-user-static.
 test-aarch64-kernels: $(DONE)/tests
 	$(BIN)/pytest -m aarch64 $(TEST_ARGS)
+
+# The same for AVX-512, in an emulated machine that has it. Needs x86-64, bochs, bochs-term,
+# genisoimage, isolinux, syslinux-common, and apt-get, which fetches a kernel of Debian's.
+test-avx512-kernels: $(DONE)/tests
+	$(BIN)/pytest -m avx512 $(TEST_ARGS)
 
 # The whole package under an aarch64 torch, emulated (half an hour; as root, on Debian). Needs
 # debootstrap too.

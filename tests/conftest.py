@@ -14,7 +14,7 @@ try:
 except ImportError:  # the Hub builder's sandbox: it has the tests but not how we build
     kernel_layout = None
     collect_ignore = ["test_house.py", "test_packaging.py", "test_targets.py", "test_vector.py"]
-    collect_ignore_glob = ["test_aarch64_*.py", "test_cuda_*.py"]
+    collect_ignore_glob = ["test_aarch64_*.py", "test_avx512_*.py", "test_cuda_*.py"]
     collect_ignore += ["test_gpu_check.py", "test_model.py", "test_redzones.py", "test_security.py"]
     collect_ignore += ["test_rows_read.py"]
 
@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.cuda)
         if item.path.name.startswith("test_aarch64_"):
             item.add_marker(pytest.mark.aarch64)
+        if item.path.name.startswith("test_avx512_"):
+            item.add_marker(pytest.mark.avx512)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,8 @@ the same fenced memory, without sanitizers, under the emulator."""
 
 import pytest
 from aarch64 import kernels
-from test_aarch64_kernels import command_or_skip
+from kernel_bits import programs
+from made_or_skip import made_or_skip
 from test_redzones import MAIN, OPS
 
 CASES = 1000
@@ -12,11 +13,11 @@ CASES = 1000
 
 @pytest.fixture(scope="module")
 def command():
-    return command_or_skip(lambda: kernels.on_aarch64(main=MAIN))
+    return made_or_skip(lambda: kernels.on_aarch64(main=MAIN))
 
 
 def run(command, *arguments):
-    return kernels.run(command, "neon", *arguments)
+    return programs.run(command, "neon", *arguments)
 
 
 def test_every_target_of_aarch64_touches_only_its_own_and_gives_the_same_bits(command):

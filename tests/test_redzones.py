@@ -13,7 +13,7 @@ import subprocess
 
 import native_library
 import pytest
-from aarch64 import kernels
+from kernel_bits import programs
 
 MAIN = native_library.ROOT / "tests" / "redzones" / "main.cpp"
 WORKSPACE = native_library.ROOT / "csrc" / "cpu" / "workspace.cpp"
@@ -26,8 +26,8 @@ FIRST = int(os.environ.get("FUZZ_SEED") or 0) << 32
 A_FEW = 60
 
 
-def build(sources=kernels.SOURCES):
-    return kernels.build(
+def build(sources=programs.SOURCES):
+    return programs.build(
         native_library.compiler(), *FLAGS, main=MAIN, link=SANITIZE, sources=sources
     )
 
@@ -39,7 +39,7 @@ def program():
 
 @pytest.fixture(scope="module")
 def targets(program):
-    return ",".join(kernels.targets([program]))
+    return ",".join(programs.targets([program]))
 
 
 def run(program, targets, *arguments, fill=0):
@@ -67,7 +67,7 @@ def test_every_target_touches_only_its_own_and_gives_the_same_bits(program, targ
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-OPS = ["sample", "filter_logits", "verify", "accept"]
+OPS = ["sample", "filter_logits", "verify", "accept", "logprobs"]
 LIES = [(lie, op) for lie in ("longer-rows", "later-output", "odd-address") for op in OPS]
 LIES += [("longer-ids", op) for op in OPS[:3]]
 
@@ -86,7 +86,7 @@ def changed_workspace(folder, right, wrong):
     assert text.count(right) == 1
     changed = folder / WORKSPACE.name
     changed.write_text(text.replace(right, wrong))
-    return build([changed if source == WORKSPACE else source for source in kernels.SOURCES])
+    return build([changed if source == WORKSPACE else source for source in programs.SOURCES])
 
 
 @pytest.mark.parametrize(

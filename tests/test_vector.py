@@ -31,15 +31,24 @@ def test_the_operands_would_show_a_second_rounding(tmp_path):
 AVX2 = "-mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt -mlzcnt".split()
 
 
-def results(folder, header, *flags):
-    """operation -> hash of its results."""
+def build_vocabulary(folder, header, *flags):
+    """A program that prints a hash of what each operation of this vocabulary gives."""
     program = folder / Path(header).stem
     source = SOURCE.with_name("vocabulary.cpp")
     include = [f"-I{native_library.ROOT / 'csrc'}", f'-DVOCABULARY="{header}"']
     command = [*native_library.compiler(), "-std=c++17", "-O2", "-ffp-contract=off", *include]
     subprocess.check_call([*command, *flags, str(source), "-o", str(program)])
-    lines = subprocess.check_output([str(program)], text=True).splitlines()
-    return dict(line.rsplit(" ", 1) for line in lines)
+    return program
+
+
+def by_operation(printed):
+    """operation -> hash of its results."""
+    return dict(line.rsplit(" ", 1) for line in printed.splitlines())
+
+
+def results(folder, header, *flags):
+    program = build_vocabulary(folder, header, *flags)
+    return by_operation(subprocess.check_output([str(program)], text=True))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is of x86-64")

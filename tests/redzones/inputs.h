@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "aarch64/rows.h"
+#include "kernel_bits/rows.h"
 #include "redzones/fenced.h"
 
 namespace redzones {

@@ -162,7 +162,16 @@ bool ask_rows(Inputs& in, Layout& layout, Answer& answer) {
   const char* op = "filter_logits";
   target().filter_logits({told(filtered, op), told(logits.logits(1), op), filters.get(op)}, 0,
                          rows);
-  return token.take(answer) & filtered.take(answer);
+  const Spaced<int64_t> tokens(some_ids(in, rows, vocab), layout);
+  Room<float> kept(rows, layout), all(rows, layout);
+  op = "logprobs";
+  target().logprobs({told(kept, op),
+                     all.data(),
+                     told(logits.logits(1), op),
+                     {tokens.data(), tokens.stride(), 1, 1},
+                     filters.get(op)},
+                    0, rows);
+  return token.take(answer) & filtered.take(answer) & kept.take(answer) & all.take(answer);
 }
 
 // Target and draft rows, and draft tokens.
@@ -206,7 +215,7 @@ bool ask_verify(Inputs& in, Layout& layout, Answer& answer) {
   std::memcpy(words.data(), some<int64_t>(in, count, any_word).data(), size_t(count) * 8);
   words.seal();
   const auto* own_words = in.below(2) ? reinterpret_cast<const int64_t*>(words.data()) : nullptr;
-  const Rule rule = in.below(2) ? Rule::kCoupled : Rule::kToken;
+  const Rule rule = Rule(in.below(3));
   Room<int64_t> length(given.rows, layout), out(count, layout);
   target().verify(
       {length.data(), told(out, "verify"), told(given.target.logits(given.drafts + 1), "verify"),
@@ -224,10 +233,11 @@ bool ask_accept(Inputs& in, Layout& layout, Answer& answer) {
   uniforms.seal();
   const auto* own = in.below(4) ? reinterpret_cast<const double*>(uniforms.data()) : nullptr;
   const bool normalized = in.below(3) == 0;
+  const Rule rule = in.below(3) ? Rule::kToken : Rule::kBlock;
   Room<int64_t> length(given.rows, layout), next(given.rows, layout);
   target().accept(
       {length.data(), told(next, "accept"), told(given.target.logits(given.drafts + 1), "accept"),
-       given.draft_or_none(), given.tokens(), own, normalized},
+       given.draft_or_none(), given.tokens(), own, normalized, rule},
       0, given.rows);
   return length.take(answer) & next.take(answer);
 }

@@ -2,13 +2,15 @@
 // Runs the kernels of csrc/cpu/ through their own interface and prints the target's name, then a
 // hash of what each op gave for each vocabulary, dtype and family of rows, over all parameters and
 // several alignments; last, how often a draft of three was accepted up to 0, 1, 2 and 3 tokens.
-//   kernels [LARGEST]     only vocabularies up to LARGEST
+//   kernels [VOCABULARIES [BELOW]]     only these, e.g. 1,31,513; uniforms of accept below BELOW
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 
-#include "aarch64/rows.h"
 #include "cpu/target.h"
+#include "kernel_bits/rows.h"
 
 using namespace spec_decode_ops;
 using rows::Family;
@@ -16,7 +18,7 @@ using rows::Rows;
 
 namespace {
 
-constexpr int kVocabs[] = {1, 2, 31, 511, 512, 513, 999, 1024, 4097, 20011};
+constexpr const char* kAllVocabularies = "1,2,31,511,512,513,999,1024,4097,20011";
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 constexpr const char* kDTypeNames[] = {"float32", "float16", "bfloat16"};
 #define NAME(name) #name,
@@ -39,6 +41,7 @@ struct Hash {
 };
 
 int64_t lengths[kDrafts + 1];
+double uniforms_below = 1.0;
 
 // Parameters that differ from row to row, beginning with filter `first`.
 struct Parameters {
@@ -135,17 +138,24 @@ struct Sequences {
   }
 };
 
+struct Method {
+  Rule rule;
+  bool has_draft;
+};
+constexpr Method kMethods[] = {
+    {Rule::kToken, true}, {Rule::kToken, false}, {Rule::kBlock, true}, {Rule::kCoupled, false}};
+
 void ask_verify(const Subject& subject, Hash& hash) {
   Sequences given(subject);
   const Tokens drafted{given.drafted, kDrafts, 1, kDrafts};
   for (int first = 0; first < kFilterCount; first += subject.vocab > 10000 ? 4 : 1) {
     const Parameters with(first, subject.vocab, subject.index + uint64_t(first));
-    for (int method = 0; method < 3; ++method) {
+    for (const Method& method : kMethods) {
       int64_t length[kRows], out[kRows * (kDrafts + 1)];
-      const Rule rule = method == 2 ? Rule::kCoupled : Rule::kToken;
-      target().verify({length, out, given.target.logits(kDrafts + 1), given.draft_or_none(!method),
-                       drafted, with.filters(), with.noise(), nullptr, rule},
-                      0, kRows);
+      target().verify(
+          {length, out, given.target.logits(kDrafts + 1), given.draft_or_none(method.has_draft),
+           drafted, with.filters(), with.noise(), nullptr, method.rule},
+          0, kRows);
       for (int64_t n : length) hash.add(uint64_t(n)), ++lengths[n];
       for (int64_t token : out) hash.add(uint64_t(token));
     }
@@ -156,12 +166,14 @@ void ask_accept(const Subject& subject, Hash& hash) {
   Sequences given(subject);
   const Tokens drafted{given.drafted, kDrafts, 1, kDrafts};
   rows::Inputs in(subject.index);
-  for (int kind = 0; kind < 12; ++kind) {
+  for (int kind = 0; kind < 16; ++kind) {
     double uniforms[kRows * (kDrafts + 1)];
-    for (double& u : uniforms) u = double(in.word() >> 11) * 0x1p-53;
+    for (double& u : uniforms) u = double(in.word() >> 11) * 0x1p-53 * uniforms_below;
     int64_t length[kRows], next[kRows];
+    const Rule rule = kind < 12 ? Rule::kToken : Rule::kBlock;
+    const bool greedy = kind >= 8 && rule == Rule::kToken, normalized = kind % 2 == 1;
     target().accept({length, next, given.target.logits(kDrafts + 1), given.draft_or_none(kind % 3),
-                     drafted, kind < 8 ? uniforms : nullptr, kind % 2 == 1},
+                     drafted, greedy ? nullptr : uniforms, normalized, rule},
                     0, kRows);
     for (int64_t n : length) hash.add(uint64_t(n)), ++lengths[n];
     for (int64_t token : next) hash.add(uint64_t(token));
@@ -195,13 +207,13 @@ void ask_all(int vocab, DType dtype, Family family) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int largest = argc > 1 ? std::atoi(argv[1]) : 1 << 20;
+  std::istringstream vocabularies(argc > 1 ? argv[1] : kAllVocabularies);
+  if (argc > 2) uniforms_below = std::atof(argv[2]);
   std::printf("target %s\n", target().name);
-  for (int vocab : kVocabs) {
-    if (vocab > largest) break;
+  for (std::string vocab; std::getline(vocabularies, vocab, ',');) {
     for (DType dtype : kDTypes) {
       for (int family = 0; family < int(std::size(kFamilyNames)); ++family) {
-        ask_all(vocab, dtype, Family(family));
+        ask_all(std::stoi(vocab), dtype, Family(family));
       }
     }
   }
