@@ -194,7 +194,7 @@ def test_greedy_verification_reads_each_row_once_up_to_the_first_difference(read
 
 # ---- Log-probabilities ----
 
-TILES = {"off": 0, "top_k": KEPT, "min_p": 1, "top_p": 2}
+TILES = {"off": 0, "top_k": KEPT, "min_p": 2, "top_p": 2}
 FILTERS = {"off": {}, "top_k": {"top_k": TOP_K}, "min_p": {"min_p": 0.01}, "top_p": {"top_p": 0.9}}
 
 
@@ -202,7 +202,7 @@ FILTERS = {"off": {}, "top_k": {"top_k": TOP_K}, "min_p": {"min_p": 0.01}, "top_
 @pytest.mark.parametrize("name", FILTERS)
 def test_logprobs_read_the_row_once_more_and_what_the_filter_asks_for(counting, name, penalty):
     """With top-k that is the tiles of kept tokens, once more; with top-p alone the row's mass, the
-    end of the nucleus, and the nucleus."""
+    end of the nucleus, and the nucleus; with min-p alone what may be kept, and what is."""
     x = round_of(1, 0, VOCAB)[0][:, 0].contiguous()
     given = {"seed": 2, "temperature": 0.8, "repetition_penalty": penalty, **FILTERS[name]}
     given["prev_tokens"] = torch.arange(0, 4000, 100)[None]

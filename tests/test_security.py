@@ -60,7 +60,17 @@ def test_what_reaches_out_is_noticed(text, name):
     assert suspicious(text) == {name}
 
 
-HEADERS = {"algorithm", "atomic", "cfenv", "cmath", "cstddef", "cstdint", "cstdlib", "cstring"}
+HEADERS = {
+    "algorithm",
+    "array",
+    "atomic",
+    "cfenv",
+    "cmath",
+    "cstddef",
+    "cstdint",
+    "cstdlib",
+    "cstring",
+}
 HEADERS |= {"initializer_list", "new", "optional", "stdexcept", "string", "tuple", "type_traits"}
 HEADERS |= {"utility", "pthread.h", "Python.h", "immintrin.h", "xmmintrin.h", "arm_neon.h"}
 HEADERS |= {"sanitizer/asan_interface.h", "torch/", "cuda", "cub/", "limits", "vector"}

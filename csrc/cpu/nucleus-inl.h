@@ -57,8 +57,8 @@ inline uint64_t some_mass_below(const Row& row, float floor, const SoftmaxWeight
 }
 
 // Whether top-p keeps the token, for one that may have much of the row before it. The mass after it
-// that was seen so far may do: where the row's mass were the most it can be, that of its lane maxima
-// as often as a lane has tokens, more would stand before the token, and the quota grows by less.
+// may do before all is seen: were the row's mass the most it can be, that of its lane maxima as
+// often as a lane has tokens, more would stand before the token, and the quota grows by less.
 inline bool in_nucleus_by_sums(const Row& row, int token, double top_p,
                                const SoftmaxWeight& weight_of, const TieClass& ties) {
   uint64_t most = some_mass_below(row, kInfinity, weight_of) * (kTile / kLanes);
