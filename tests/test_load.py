@@ -137,11 +137,12 @@ for _ in range(12):
 
 
 def test_a_call_that_returns_to_an_ended_interpreter_does_what_torchs_own_do(sdo):
-    """Before Python 3.14 that is to abort: a thread may not come back then."""
+    """Before Python 3.14 that is to abort: a thread may not come back then. A second thread that
+    aborts in the meantime may say so too."""
     ends = []
     for call in ("sdo.sample(logits, top_p=0.9, seed=3)", "torch.sort(logits)"):
         result = own_process.finished(sdo, SHORT_CALLS.format(call=call))
-        ends.append((result.returncode, result.stderr))
+        ends.append((result.returncode, result.stderr.splitlines()[:1]))
     assert ends[0] == ends[1]
 
 

@@ -14,6 +14,7 @@ constexpr double kOffBySum = 6 * 0x1p-24;
 // `sum` and the terms of a tile, of which at(i) gives 16 from the i-th on.
 template <class At>
 inline D add_tile(D sum, const At& at) {
+#pragma GCC unroll 1  // as in lane_maxima
   for (int i = 0; i < kTile;) {
     F even = set1(0.0f), odd = even;
     for (const int end = i + 8 * kLanes; i < end; i += 2 * kLanes) {

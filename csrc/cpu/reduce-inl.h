@@ -13,9 +13,9 @@ template <int kTokens, class Logit>
 inline F lane_maxima(const Logit* tile) {
   // Named, not in an array, which g++ keeps in memory where vectors are four registers.
   const F none = set1(-kInfinity);
-  F a = larger(load(tile), none), b = larger(load(tile + kLanes), none);
-  F c = larger(load(tile + 2 * kLanes), none), d = larger(load(tile + 3 * kLanes), none);
-  for (int i = 4 * kLanes; i < kTokens; i += 4 * kLanes) {
+  F a = none, b = none, c = none, d = none;
+#pragma GCC unroll 1  // else each load strides a whole tile, which few prefetchers follow
+  for (int i = 0; i < kTokens; i += 4 * kLanes) {
     a = larger(load(tile + i), a);
     b = larger(load(tile + i + kLanes), b);
     c = larger(load(tile + i + 2 * kLanes), c);

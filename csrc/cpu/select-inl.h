@@ -35,7 +35,7 @@ inline float kth_bound(const Row& row, int64_t k, float* merged) {
   if (groups >= row.tiles()) return kth_largest_bound(lane_max, row.tiles() * kLanes, k);
   for (int t = 0; t < row.tiles(); ++t) {
     const F m = load(lane_max + t * kLanes);
-    float* group = merged + t % groups * kLanes;
+    float* group = merged + (t & (groups - 1)) * kLanes;
     store(group, t < groups ? m : larger(m, load(group)));
   }
   return kth_largest_bound(merged, groups * kLanes, k);

@@ -37,9 +37,12 @@ HOST_DEVICE I load(const int32_t* from) { return {_mm512_loadu_si512(from)}; }
 HOST_DEVICE void store(float* to, F a) { _mm512_storeu_ps(to, a.lanes); }
 HOST_DEVICE void store(int32_t* to, I a) { _mm512_storeu_si512(to, a.lanes); }
 HOST_DEVICE void store(uint64_t* to, Q a) { _mm512_storeu_si512(to, a.lanes); }
+// Each element moves above 16 zero bits.
 HOST_DEVICE F load(const BFloat16* from) {
-  const __m512i bits = _mm512_cvtepu16_epi32(load_half_bits(from));
-  return {_mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
+  const __m512i order = _mm512_set_epi16(15, 0, 14, 0, 13, 0, 12, 0, 11, 0, 10, 0, 9, 0, 8, 0, 7, 0,
+                                         6, 0, 5, 0, 4, 0, 3, 0, 2, 0, 1, 0, 0, 0);
+  const __m512i bits = _mm512_castsi256_si512(load_half_bits(from));
+  return {_mm512_castsi512_ps(_mm512_maskz_permutexvar_epi16(0xaaaaaaaa, order, bits))};
 }
 HOST_DEVICE F load(const Half* from) { return {_mm512_cvtph_ps(load_half_bits(from))}; }
 
