@@ -76,7 +76,7 @@ LOOPS = {
     Wanted("the same, and above a logit", "mass-inl.h", "tile_mass_from", "i += kLanes"): (
         "sample (top-p)"
     ),
-    Wanted("quotients before a cut", "filter-inl.h", "write_tile_before", "i += kLanes", 16): (
+    Wanted("quotients before a cut", "filter-inl.h", "write_from", "i += kLanes", 16): (
         "filter_logits"
     ),
     ROW_SUM: "accept",

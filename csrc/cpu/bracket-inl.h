@@ -3,8 +3,6 @@
 // logits. Who asks must check it; it decides time, never a token.
 #pragma once
 
-#include <utility>
-
 #include "common/prefix_filter.h"
 #include "cpu/crossing-inl.h"
 #include "cpu/mass-inl.h"
@@ -59,7 +57,7 @@ class Sample {
     for (int step = 0; step < 11; ++step) {
       const float middle_low = 0.5f * low.low + 0.5f * low.high;
       const float middle_high = 0.5f * high.low + 0.5f * high.high;
-      const auto from = weight_from(middle_low, middle_high);
+      const TwoWeights from = weight_from(middle_low, middle_high);
       (from.first < larger_share * all ? low.high : low.low) = middle_low;
       (from.second < smaller_share * all ? high.high : high.low) = middle_high;
     }
@@ -69,7 +67,10 @@ class Sample {
  private:
   static constexpr int kTileVectors = kTile / kLanes;
 
-  std::pair<float, float> weight_from(float first, float second) const {
+  struct TwoWeights {
+    float first, second;
+  };
+  TwoWeights weight_from(float first, float second) const {
     F from_first = set1(0.0f), from_second = from_first;
     for (int i = 0; i < count_; i += kLanes) {
       const F x = load(value_ + i), w = load(weight_ + i);
