@@ -52,9 +52,12 @@ ROUGH = Wanted(
     exponential=True,
     loads=16,
 )
-# Its inner loop is unrolled, and so are all dtypes alike: what is measured is the dearest.
-ROW_SUM = Wanted("sum of probabilities", "float_sum-inl.h", "add_tile", "i < kTile", tokens=128)
-EXCESS = Wanted("residual in floats", "float_sum-inl.h", "add_tile", "i < end", 32, loads=64)
+# Both are unrolled, so that few of their loads tell of which they are; all dtypes do so alike, and
+# what is measured is the dearest.
+ROW_SUM = Wanted(
+    "sum of probabilities", "float_sum-inl.h", "sum_of_tile", "i < kTile", 128, loads=4
+)
+EXCESS = Wanted("residual in floats", "float_sum-inl.h", "sum_of_tile", "i < kTile", 128, loads=8)
 RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16

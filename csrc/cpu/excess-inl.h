@@ -73,7 +73,7 @@ inline int surely_drawn(int tiles, const ExcessOf& excess_of, uint64_t fraction,
                         double* tile_sum) {
   double total = 0.0;
   for (int t = 0; t < tiles; ++t) {
-    tile_sum[t] = rough_sum_of(add_tile(D{}, excess_of(t)));
+    tile_sum[t] = sum_of_tile(excess_of(t));
     total += tile_sum[t];
   }
   const double goal = double(fraction) * 0x1p-64 * total;

@@ -49,15 +49,14 @@ constexpr Share kCertain = {1.0, 1.0, 0.0};
 // Of a row of probabilities, of which NaN and what is negative count 0. Of infinite weight where
 // the row holds +inf or its sum is none of float32's.
 inline Share share_of_probability(const Row& row, int token) {
-  const F zero = set1(0.0f);
-  D sum{};
+  double sum = 0.0;
   for (int t = 0; t < row.tiles(); ++t) {
-    row.with_unpenalised_tile(t, [&](const auto* tile) {
-      sum = add_tile(sum, [&](int i) { return larger(load(tile + i), zero); });
+    sum += row.with_unpenalised_tile(t, [](const auto* tile) {
+      return sum_of_tile([tile](int i) { return larger(load(tile + i), set1(0.0f)); });
     });
   }
   const float value = token < row.vocab() ? larger(row.at(token), 0.0f) : 0.0f;
-  return {double(value), rough_sum_of(sum), kOffBySum};
+  return {double(value), sum, kOffBySum};
 }
 
 // The token drawn from max(p - q, 0) where floats tell; -1 elsewhere. p and q are rows of
