@@ -14,7 +14,8 @@ inline void write_nothing(float* out, int count) {
 }
 
 // The quotients of a tile's logits from `floor` up, finite ones kept finite.
-inline void write_from(const float* x, float floor, float temperature, float* out) {
+template <class Logit>
+inline void write_from(const Logit* x, float floor, float temperature, float* out) {
   const F none = set1(-kInfinity), least = set1(floor);
   for (int i = 0; i < kTile; i += kLanes) {
     const F v = larger(load(x + i), none);  // NaN is not kept
@@ -30,18 +31,19 @@ inline void write_from(const float* x, float floor, float temperature, float* ou
 // The tokens before the cut. `ties` are those at it.
 inline void write_before(const Row& row, float temperature, const TieClass& ties, int32_t cut_id,
                          float* out) {
-  float buffer[kTile], whole[kTile];
+  float whole[kTile];
   for (int t = 0; t < row.tiles(); ++t) {
     const int first = t * kTile, left = row.vocab() - first;
     if (!tile_reaches(row.space(), t, ties.first)) {
       write_nothing(out + first, left < kTile ? left : kTile);
       continue;
     }
-    const float* x = row.tile(t, buffer);
     float* to = left < kTile ? whole : out + first;
-    write_from(x, first + kTile <= cut_id ? ties.first : ties.beyond, temperature, to);
+    const float floor = first + kTile <= cut_id ? ties.first : ties.beyond;
+    row.with_tile(t, [=](const auto* x) { write_from(x, floor, temperature, to); });
     for (int i = 0; first + kTile > cut_id && first + i < cut_id; ++i) {
-      if (ties.holds(x[i])) to[i] = quotient(x[i], temperature);
+      const float x = row.at(first + i);
+      if (ties.holds(x)) to[i] = quotient(x, temperature);
     }
     if (left < kTile) std::memcpy(out + first, whole, sizeof(float) * size_t(left));
   }

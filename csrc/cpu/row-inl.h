@@ -53,11 +53,16 @@ class Row {
     return is_penalised(token) ? penalise(unpenalised(token), penalty_) : unpenalised(token);
   }
 
+  // visit(logits) of the tile's kTile logits, in the caller's dtype unless there is a copy.
+  template <class Visit>
+  auto with_tile(int t, Visit visit) const {
+    if (space_.patched_tile[t] != kInPlace) return visit(static_cast<const float*>(patch(t)));
+    return with_logits([&](const auto* logits) { return visit(logits + int64_t(t) * kTile); });
+  }
+
   // The logits of `first` and the 15 after it. requires a multiple of 16 below tiles() * kTile
   F sixteen(int first) const {
-    const int t = first / kTile;
-    if (space_.patched_tile[t] != kInPlace) return load(patch(t) + first % kTile);
-    return with_logits([&](const auto* logits) { return load(logits + first); });
+    return with_tile(first / kTile, [&](const auto* tile) { return load(tile + first % kTile); });
   }
 
   // Penalises each id of [0, vocab) that is not penalised yet. One penalty for all.
@@ -97,7 +102,7 @@ class Row {
   // Else they lower a logit, or leave it.
   bool penalties_raise() const { return penalty_ < 1.0f; }
   bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
-  // visit(logits) of the tile where it lies, in the caller's dtype unless there is a copy.
+  // with_tile, but that penalties may be left out of tiles without a copy.
   template <class Visit>
   auto with_unpenalised_tile(int t, Visit visit) const {
     if (has_copy(t)) return visit(static_cast<const float*>(patch(t)));
