@@ -29,7 +29,7 @@ struct LikeExcess {
   const float *x, *z;
   HOST_DEVICE_MEMBER F operator()(int i) const {
     const F zero = set1(0.0f), one = set1(1.0f);
-    const F p = smaller(larger(load(x + i), zero), one);
+    const F p = smaller(one, load(x + i));  // NaN stays what it is
     return larger(sub(p, larger(load(z + i), zero)), zero);
   }
 };

@@ -92,7 +92,7 @@ HOST_DEVICE I bits_above(F a, float base) {
 // The larger of the two; b where a is NaN.
 HOST_DEVICE F larger(F a, F b) { EACH_PART(F, a.part[p] > b.part[p] ? a.part[p] : b.part[p]); }
 
-// The smaller of the two; b where a is NaN.
+// The smaller of the two; b where either is NaN.
 HOST_DEVICE F smaller(F a, F b) { EACH_PART(F, a.part[p] < b.part[p] ? a.part[p] : b.part[p]); }
 
 // Each integer in float32, rounded to nearest.

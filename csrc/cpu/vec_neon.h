@@ -85,8 +85,7 @@ HOST_DEVICE F larger(F a, F b) {
   EACH_PART(F, vmaxnmq_f32(vmaxq_f32(a.part[p], least), b.part[p]));
 }
 HOST_DEVICE F smaller(F a, F b) {
-  const float32x4_t largest = vdupq_n_f32(kInfinity);
-  EACH_PART(F, vminnmq_f32(vminq_f32(a.part[p], largest), b.part[p]));
+  EACH_PART(F, vbslq_f32(vcltq_f32(a.part[p], b.part[p]), a.part[p], b.part[p]));
 }
 HOST_DEVICE I add(I a, I b) { EACH_PART(I, vaddq_s32(a.part[p], b.part[p])); }
 HOST_DEVICE I sub(I a, I b) { EACH_PART(I, vsubq_s32(a.part[p], b.part[p])); }

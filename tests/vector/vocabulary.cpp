@@ -113,6 +113,7 @@ int main() {
   REPORT(fma(a, b, c));
   REPORT(larger_of(a, b));
   REPORT(smaller(a, b));
+  REPORT(smaller(b, a));
   REPORT(shift_to_exponent(a));
   REPORT(bits_above(a, 6.0f));
   REPORT(to_float(n));
