@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The first and only process of the emulated machine: runs the lines of /commands, each a CPU
-// target
-// (- for none), a program and its arguments, with all output on the console, and ends the machine.
+// target (- for none), a program and its arguments, with all output on the console, and ends the
+// machine.
 #include <sys/io.h>
 #include <sys/wait.h>
 #include <termios.h>
