@@ -24,10 +24,15 @@ inline F lane_maxima(const Logit* tile) {
   return larger(larger(a, b), larger(c, d));
 }
 
-// The maxima were taken before penalties: a penalised token that was its lane's largest sends its
-// tile through once more, any other is at most a new largest.
-inline float mend_maxima(const Row& row) {
+inline bool tile_reaches(const RowSpace& space, int t, float x) {
+  return any_ge(load(space.lane_max + t * kLanes), set1(x));
+}
+
+// The maxima, `largest` of all, were taken before penalties: a penalised token that was its lane's
+// largest sends its tile through once more, any other is at most a new largest.
+inline float mend_maxima(const Row& row, float largest) {
   const RowSpace& space = row.space();
+  bool lowered = false;
   for (int i = 0; i < row.penalised(); ++i) {
     const int token = space.penalised_id[i], t = token / kTile;
     if (row.has_copy(t)) continue;
@@ -35,14 +40,14 @@ inline float mend_maxima(const Row& row) {
     if (row.unpenalised(token) < lane) {
       if (row.penalties_raise()) lane = larger(row.at(token), lane);
     } else {
+      lowered = lowered || tile_reaches(space, t, largest);
       store(space.lane_max + t * kLanes, lane_maxima<kTile>(row.tile(t, nullptr)));
     }
   }
-  F largest = set1(-kInfinity);
-  for (int t = 0; t < row.tiles(); ++t) {
-    largest = larger(load(space.lane_max + t * kLanes), largest);
-  }
-  return max_of(largest);
+  if (!lowered && !row.penalties_raise()) return largest;
+  F most = set1(-kInfinity);
+  for (int t = 0; t < row.tiles(); ++t) most = larger(load(space.lane_max + t * kLanes), most);
+  return max_of(most);
 }
 
 // The largest logit, -inf in an empty row; NaN is passed over. Fills space.lane_max. Calls
@@ -57,7 +62,7 @@ inline float scan_maxima(const Row& row, Beside beside) {
     largest = larger(m, largest);
     beside(t);
   }
-  return row.penalised() ? mend_maxima(row) : max_of(largest);
+  return row.penalised() ? mend_maxima(row, max_of(largest)) : max_of(largest);
 }
 inline float scan_maxima(const Row& row) {
   return scan_maxima(row, [](int) {});
@@ -73,10 +78,6 @@ inline float finite_maximum(Row& row, Beside beside) {
 }
 inline float finite_maximum(Row& row) {
   return finite_maximum(row, [](int) {});
-}
-
-inline bool tile_reaches(const RowSpace& space, int t, float x) {
-  return any_ge(load(space.lane_max + t * kLanes), set1(x));
 }
 
 // How many of the row's lane maxima are at least x.
@@ -96,9 +97,10 @@ inline void for_each_from(const Row& row, float floor, Visit visit) {
     if (!tile_reaches(row.space(), t, floor)) continue;
     row.with_unpenalised_tile(t, [&](const auto* x) {
       for (int i = 0; i < kTile; i += 4 * kLanes) {
+        const uint64_t raised = row.raised_among(t * kTile + i);
+        if (!raised && !any_ge(lane_maxima<4 * kLanes>(x + i), threshold)) continue;
         const uint64_t penalised = row.penalised_among(t * kTile + i);
-        if (!penalised && !any_ge(lane_maxima<4 * kLanes>(x + i), threshold)) continue;
-        uint64_t hits = penalised;
+        uint64_t hits = raised;
         for (int j = 0; j < 4 * kLanes; j += kLanes) {
           hits |= uint64_t(mask_ge(load(x + i + j), threshold)) << j;
         }

@@ -99,6 +99,8 @@ class Row {
   uint64_t penalised_among(int first) const {
     return has_copy(first / kTile) ? 0 : space_.penalised[first / 64];
   }
+  // Those of which the logit may be larger than the one shown.
+  uint64_t raised_among(int first) const { return penalties_raise() ? penalised_among(first) : 0; }
   // Else they lower a logit, or leave it.
   bool penalties_raise() const { return penalty_ < 1.0f; }
   bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
