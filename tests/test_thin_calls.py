@@ -3,6 +3,7 @@
 seed or the uniforms that the call does not bring."""
 
 import itertools
+import re
 
 import pytest
 import torch
@@ -77,7 +78,7 @@ def test_opcheck_of_the_short_way(sdo, shape):
             opcheck(ops.verify.numbers, (*rows, 0.8, 3, 4, 0, *given))
 
 
-def test_a_value_without_meaning_never_takes_the_short_way(sdo):
+def test_a_value_without_meaning_is_a_value_error(sdo):
     good = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "min_p": 0.1, "repetition_penalty": 1.1}
     good.update(seed=1, offset=2)
     bad = [
@@ -88,8 +89,11 @@ def test_a_value_without_meaning_never_takes_the_short_way(sdo):
         ("min_p", float("inf")),
         ("repetition_penalty", 0),
         ("repetition_penalty", float("nan")),
+        ("temperature", 10**400),
+        ("repetition_penalty", -(10**400)),
         ("offset", -1),
         ("offset", 1 << 60),
+        ("offset", 1 << 70),
     ]
     for name, value in bad:
         with pytest.raises(ValueError, match=f"sample: {name} is "):
@@ -98,6 +102,57 @@ def test_a_value_without_meaning_never_takes_the_short_way(sdo):
         for value in (True, "1"):
             with pytest.raises(TypeError, match=f"sample: {name} is "):
                 sdo.sample(logits(), **{**good, name: value})
+
+
+def test_numbers_that_an_op_cannot_take_go_the_long_way(sdo):
+    x = logits()
+    for name, value, same in (
+        ("top_k", 1 << 70, 0),
+        ("top_k", -(1 << 70), 0),
+        ("seed", (1 << 64) + 3, 3),
+        ("seed", (1 << 64) - 3, -3),
+        ("top_p", 10, 1.0),
+        ("min_p", -10, 0.0),
+    ):
+        of = {"seed": 3}
+        wanted = sdo.sample(x, **{**of, name: same})
+        assert sdo.sample(x, **{**of, name: value}).tolist() == wanted.tolist()
+
+
+WITHOUT_MEANING = [
+    ("temperature", float("nan")),
+    ("temperature", float("-inf")),
+    ("temperature", 4e38),
+    ("temperature", 2.0**-150),
+    ("top_p", float("inf")),
+    ("min_p", float("nan")),
+    ("repetition_penalty", 0.0),
+    ("repetition_penalty", -1.5),
+    ("repetition_penalty", 2.0**-150),
+    ("offset", -1),
+    ("offset", 1 << 60),
+]
+
+
+@pytest.mark.parametrize("name, value", WITHOUT_MEANING)
+def test_the_ops_themselves_refuse_a_number_without_meaning(sdo, name, value):
+    """The short way counts on it; it is what a compiled graph and a direct call meet."""
+    filters = {"temperature": 0.8, "top_k": 5, "top_p": 0.9, "min_p": 0.1}
+    filters["repetition_penalty"] = 1.1
+    given = value if name == "offset" else f"{value:g}"
+    refused = pytest.raises(RuntimeError, match=re.escape(f"{name} is {given}, wanted"))
+    x, round_ = logits(), (torch.zeros(B, 3, V), None, torch.zeros(B, 2, dtype=torch.int64))
+    noise = {"seed": 1, "offset": 2}
+    rest = {**filters, name: value}
+    for op in (sdo._ops.ops.sample, sdo._ops.ops.verify):
+        tensors, rule = ((x,), {}) if "sample" in str(op) else (round_, {"rule": 0})
+        for overload in (op.default, op.numbers):
+            with refused:
+                overload(*tensors, **{**noise, **rest}, **rule)
+    if name != "offset":
+        for overload in (sdo._ops.ops.filter_logits.default, sdo._ops.ops.filter_logits.numbers):
+            with refused:
+                overload(x, **rest)
 
 
 def test_a_greedy_call_draws_no_seed_and_any_other_draws_one(sdo):

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor_args.h"
 
+#include <cmath>
+#include <cstdio>
 #include <stdexcept>
 
+#include "common/draw.h"
 #include "common/mass.h"
 
 namespace spec_decode_ops {
@@ -71,6 +74,13 @@ bool same_device(const Tensor& a, const Tensor& b) {
 std::string rows_text(int64_t rows) {
   return rows == 1 ? "[1]" : "[1] or [" + std::to_string(rows) + "]";
 }
+
+constexpr const char* kFinite = "a finite number of float32";
+
+bool is_finite(double value) { return std::fabs(value) <= double(kMaxFloat); }
+
+// Whether float32 has it, and not as 0.
+bool is_positive(double value) { return value > 0x1p-150 && is_finite(value); }
 
 // requires int64 of up to 2 dimensions
 Tokens ids(const Tensor& tensor) {
@@ -212,7 +222,23 @@ PerRowReal TensorArgs::per_row_real(double scalar, const MaybeTensor& tensor, co
           per_row<double>(scalar, single ? none : tensor, name, rows)};
 }
 
+void TensorArgs::require_meaning(const char* name, double value, bool has_meaning,
+                                 const char* wanted) const {
+  if (has_meaning) return;
+  char given[32];
+  std::snprintf(given, sizeof given, "%g", value);
+  fail(name, given, wanted);
+}
+
 FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
+  const double temperature = args.temperature, penalty = args.repetition_penalty;
+  require_meaning("temperature", temperature,
+                  is_positive(temperature) || (temperature <= 0 && is_finite(temperature)),
+                  "a finite number of float32, not so small that it is 0 there");
+  require_meaning("top_p", args.top_p, is_finite(args.top_p), kFinite);
+  require_meaning("min_p", args.min_p, is_finite(args.min_p), kFinite);
+  require_meaning("repetition_penalty", penalty, is_positive(penalty),
+                  "a positive finite number of float32");
   FilterSet set{};
   set.temperature = per_row(float(args.temperature), args.temperature_tensor, "temperature", rows);
   set.top_k = per_row(args.top_k, args.top_k_tensor, "top_k", rows);
@@ -225,6 +251,9 @@ FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
 }
 
 Noise TensorArgs::noise(const NoiseArgs& args, int64_t rows) const {
+  if (args.offset < 0 || uint64_t(args.offset) >= kOffsetLimit) {
+    fail("offset", std::to_string(args.offset), "0 <= offset < 2**60");
+  }
   const bool seed_per_row = args.seed_tensor && args.seed_tensor->numel() != 1;
   return {per_row(args.seed.value_or(0), args.seed_tensor, "seed", rows),
           per_row(args.offset, args.offset_tensor, "offset", rows), !seed_per_row};

@@ -92,6 +92,7 @@ class TensorArgs {
   void require_same_device(const Tensor& tensor, const char* name) const;
   void require(const Tensor& tensor, const char* name, torch::headeronly::ScalarType type,
                const Shape& shape, const Origin& why) const;
+  void require_meaning(const char* name, double value, bool has_meaning, const char* wanted) const;
   template <class T>
   PerRow<T> per_row(T scalar, const MaybeTensor& tensor, const char* name, int64_t rows) const;
   PerRowReal per_row_real(double scalar, const MaybeTensor& tensor, const char* name,

@@ -130,11 +130,14 @@ def sample(
         and not (validate or return_logprobs)
         and isinstance(logits, Tensor)
         and isinstance(prev_tokens, MAYBE_TENSOR)
-        and are_numbers(temperature, *filters, seed, offset)
+        and are_numbers(temperature, top_k, top_p, min_p, repetition_penalty, seed, offset)
     ):
-        if prev_tokens is None and filters == OFF:
-            return _sample_numbers(logits, temperature, seed, offset)
-        return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
+        try:
+            if prev_tokens is None and filters == OFF:
+                return _sample_numbers(logits, temperature, seed, offset)
+            return _sample_numbers(logits, temperature, seed, offset, *filters, prev_tokens)
+        except RuntimeError:
+            pass  # the long way says what is wrong
     _arguments.tensor("sample", "logits", logits)
     chain = _arguments.chain("sample", temperature, *filters, prev_tokens)
     seed, offset, places = _arguments.noise("sample", seed, offset, temperature, logits.device)
@@ -178,9 +181,12 @@ def filter_logits(
         and not validate
         and isinstance(logits, Tensor)
         and isinstance(prev_tokens, MAYBE_TENSOR)
-        and are_numbers(temperature, *filters)
+        and are_numbers(temperature, top_k, top_p, min_p, repetition_penalty)
     ):
-        return _filter_numbers(logits, temperature, *filters, prev_tokens)
+        try:
+            return _filter_numbers(logits, temperature, *filters, prev_tokens)
+        except RuntimeError:
+            pass  # the long way says what is wrong
     _arguments.tensor("filter_logits", "logits", logits)
     chain = _arguments.chain("filter_logits", temperature, *filters, prev_tokens)
     algorithm = _arguments.algorithm("filter_logits", algorithm)

@@ -5,6 +5,7 @@ from typing import Literal, Optional, Union, overload
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from . import _arguments, _draft_vocabulary, _validation, logprobs
 from ._arguments import MAYBE_TENSOR, OFF, Algorithm, Integer, Real, are_numbers
@@ -166,11 +167,14 @@ def verify(
         and isinstance(draft_logits, MAYBE_TENSOR)
         and isinstance(draft_tokens, Tensor)
         and isinstance(prev_tokens, MAYBE_TENSOR)
-        and are_numbers(temperature, *filters, seed, offset)
+        and are_numbers(temperature, top_k, top_p, min_p, repetition_penalty, seed, offset)
     ):
-        if prev_tokens is None and filters == OFF:
-            return _verify_numbers(*rows, temperature, seed, offset, rule)
-        return _verify_numbers(*rows, temperature, seed, offset, rule, *filters, prev_tokens)
+        try:
+            if prev_tokens is None and filters == OFF:
+                return _verify_numbers(*rows, temperature, seed, offset, rule)
+            return _verify_numbers(*rows, temperature, seed, offset, rule, *filters, prev_tokens)
+        except RuntimeError:
+            pass  # the long way says what is wrong
     _arguments.tensor("verify", "target_logits", target_logits)
     _arguments.tensor("verify", "draft_tokens", draft_tokens)
     if draft_logits is not None:
@@ -270,6 +274,18 @@ def accept(
         ValueError, TypeError: generator is none, or uniforms are given beside it; unknown method.
         RuntimeError: a tensor has the wrong dtype, shape, stride or device; nothing was drawn.
     """
+    if (
+        generator is None
+        and uniforms is None
+        and not validate
+        and method == "token"
+        and isinstance(target_probs, Tensor)
+        and isinstance(draft_probs, MAYBE_TENSOR)
+        and isinstance(draft_tokens, Tensor)
+        and not is_compiling()
+    ):
+        op = _accept_tensors if _is_for_tensors(target_probs) else _accept_numbers
+        return op(target_probs, draft_probs, draft_tokens, None, normalized, 0)
     rule = _rule("accept", method, _METHODS[:2])
     _arguments.tensor("accept", "target_probs", target_probs)
     _arguments.tensor("accept", "draft_tokens", draft_tokens)
@@ -281,7 +297,7 @@ def accept(
         if generator is not None:
             raise ValueError("accept: generator and uniforms are given, wanted one of them at most")
     numbers = uniforms is None and not _is_for_tensors(target_probs)
-    draws = uniforms is None and (generator is not None or torch.compiler.is_compiling())
+    draws = uniforms is None and (generator is not None or is_compiling())
     if draws or validate:
         ops.accept.check(target_probs, draft_probs, draft_tokens, uniforms)
     if validate:
