@@ -50,11 +50,9 @@ constexpr Share kCertain = {1.0, 1.0, 0.0};
 // the row holds +inf or its sum is none of float32's.
 inline Share share_of_probability(const Row& row, int token) {
   double sum = 0.0;
-  for (int t = 0; t < row.tiles(); ++t) {
-    sum += row.with_unpenalised_tile(t, [](const auto* tile) {
-      return sum_of_tile([tile](int i) { return larger(load(tile + i), set1(0.0f)); });
-    });
-  }
+  row.for_each_unpenalised_tile([&](int, const auto* tile) {
+    sum += sum_of_tile([tile](int i) { return larger(load(tile + i), set1(0.0f)); });
+  });
   const float value = token < row.vocab() ? larger(row.at(token), 0.0f) : 0.0f;
   return {double(value), sum, kOffBySum};
 }
@@ -111,19 +109,17 @@ struct RoughSoftmaxWeight {
 inline float scan_maxima_and_weigh(const Row& row, const RoughSoftmaxWeight& weight_of,
                                    double& total) {
   F largest = set1(-kInfinity);
-  for (int t = 0; t < row.tiles(); ++t) {
+  row.for_each_unpenalised_tile([&](int t, const auto* tile) {
     F maxima = set1(-kInfinity), sum = set1(0.0f);
-    row.with_unpenalised_tile(t, [&](const auto* tile) {
-      for (int i = 0; i < kTile; i += kLanes) {
-        const F x = load(tile + i);
-        maxima = larger(x, maxima);
-        sum = add(sum, weight_of(x));
-      }
-    });
+    for (int i = 0; i < kTile; i += kLanes) {
+      const F x = load(tile + i);
+      maxima = larger(x, maxima);
+      sum = add(sum, weight_of(x));
+    }
     store(row.space().lane_max + t * kLanes, maxima);
     largest = larger(maxima, largest);
     total += double(rough_sum_of(sum));
-  }
+  });
   return max_of(largest);
 }
 

@@ -99,9 +99,7 @@ class Row {
   uint64_t penalised_among(int first) const {
     return has_copy(first / kTile) ? 0 : space_.penalised[first / 64];
   }
-  // Those of which the logit may be larger than the one shown.
-  uint64_t raised_among(int first) const { return penalties_raise() ? penalised_among(first) : 0; }
-  // Else they lower a logit, or leave it.
+  // Whether a logit may be larger than the one shown.
   bool penalties_raise() const { return penalty_ < 1.0f; }
   bool has_copy(int t) const { return space_.patched_tile[t] >= 0; }
   // with_tile, but that penalties may be left out of tiles without a copy.
@@ -110,6 +108,19 @@ class Row {
     if (has_copy(t)) return visit(static_cast<const float*>(patch(t)));
     const int64_t first = int64_t(t) * kTile;
     return with_logits([&](const auto* logits) { return visit(logits + first); });
+  }
+  // visit(t, logits) for each tile t. The dtype is asked for once: a pass that only reads feels it.
+  template <class Visit>
+  void for_each_unpenalised_tile(Visit visit) const {
+    with_logits([&](const auto* logits) {
+      for (int t = 0, tiles = tiles_; t < tiles; ++t) {
+        if (has_copy(t)) {
+          visit(t, static_cast<const float*>(patch(t)));
+        } else {
+          visit(t, logits + int64_t(t) * kTile);
+        }
+      }
+    });
   }
   float unpenalised(int token) const {
     return with_logits([&](const auto* logits) { return widen(logits[token]); });
