@@ -104,7 +104,7 @@ def innermost_loops(name, lines):
 def line_numbers(wanted):
     """Where the loop's line stands, in a function whose body ends with a brace in column 0."""
     lines = (KERNELS / wanted.file).read_text().splitlines()
-    head = rf"^(inline|HOST_DEVICE|static)\b.*\b{wanted.function}\("
+    head = rf"^(\[\[.*\]\] )?(inline|HOST_DEVICE|static)\b.*\b{wanted.function}\("
     first = next((i for i, line in enumerate(lines) if re.match(head, line)), len(lines))
     last = next((i for i in range(first, len(lines)) if lines[i] == "}"), len(lines))
     found = {i + 1 for i in range(first, last) if wanted.line in lines[i]}
