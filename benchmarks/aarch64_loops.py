@@ -46,6 +46,7 @@ class Wanted(NamedTuple):
     tokens: Optional[int] = None  # an iteration handles; None: as many float32 as it loads
     exponential: Optional[bool] = None  # whether it takes one, which ends in a shift; None: either
     loads: Optional[int] = None  # float32 an iteration; loops over other dtypes load fewer
+    inlined_in: str = ""  # a part of the mangled name of whatever it may be inlined in
 
 
 def assembly():
@@ -122,6 +123,7 @@ def loops_of(functions, wanted):
         for name, lines in functions.items()
         for loop in innermost_loops(name, lines)
         if loop.body[-1].file == wanted.file and loop.body[-1].line in numbers
+        if wanted.inlined_in in name
         if wanted.exponential in (None, any(x.text.startswith("shl") for x in loop.body))
         if wanted.loads in (None, floats_loaded(loop.body))
     ]

@@ -52,12 +52,10 @@ ROUGH = Wanted(
     exponential=True,
     loads=16,
 )
-# Both are unrolled, so that few of their loads tell of which they are; all dtypes do so alike, and
-# what is measured is the dearest.
-ROW_SUM = Wanted(
-    "sum of probabilities", "float_sum-inl.h", "sum_of_tile", "i < kTile", 128, loads=4
-)
-EXCESS = Wanted("residual in floats", "float_sum-inl.h", "sum_of_tile", "i < kTile", 128, loads=8)
+# Both are the same lines, of all dtypes; what is measured is the dearest of those for float32.
+SUM = "float_sum-inl.h", "sum_of_tile", "i < kTile", 128
+ROW_SUM = Wanted("sum of probabilities", *SUM, loads=128, inlined_in="share_of_probability")
+EXCESS = Wanted("residual in floats", *SUM, inlined_in="ExcessIff")
 RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
     "residual of like rows", "residual-inl.h", "kept_of_like_tile", "i += kLanes", 16

@@ -14,8 +14,10 @@ namespace {
 // An Excess is what the weights of a tile x of p have over those of a tile z of q, 16 of them from
 // the i-th on. Values of p need no floor at 0: where one is negative or NaN nothing is left of it.
 
+template <class P, class Q>
 struct ScaledExcess {
-  const float *x, *z;
+  const P* x;
+  const Q* z;
   F ratio;
   HOST_DEVICE_MEMBER F operator()(int i) const {
     const F zero = set1(0.0f);
@@ -25,8 +27,10 @@ struct ScaledExcess {
 
 // Where 1 stands for 1 in both: values of p above it count as 1, and so would those of q, which
 // leave nothing.
+template <class P, class Q>
 struct LikeExcess {
-  const float *x, *z;
+  const P* x;
+  const Q* z;
   HOST_DEVICE_MEMBER F operator()(int i) const {
     const F zero = set1(0.0f), one = set1(1.0f);
     const F p = smaller(one, load(x + i));  // NaN stays what it is
@@ -34,10 +38,28 @@ struct LikeExcess {
   }
 };
 
-// Of q, which may have fewer tiles than p.
+template <class P, class Q>
+inline ScaledExcess<P, Q> scaled_excess(const P* x, const Q* z, F ratio) {
+  return {x, z, ratio};
+}
+template <class P, class Q>
+inline LikeExcess<P, Q> like_excess(const P* x, const Q* z) {
+  return {x, z};
+}
+
 constexpr float kNothing[kTile] = {};
-inline const float* tile_or_nothing(const Row& row, int t, float* buffer) {
-  return t < row.tiles() ? row.tile(t, buffer) : kNothing;
+
+// use(x, z) of tile t of p and of q, which may have fewer tiles: in the caller's dtype where that
+// is the same for both.
+template <class Use>
+inline auto with_tiles(const Row& p, const Row& q, int t, Use use) {
+  if (p.dtype() == q.dtype() && p.is_in_place(t) && t < q.tiles() && q.is_in_place(t)) {
+    return p.with_tile(t, [&](const auto* x) {
+      return use(x, static_cast<decltype(x)>(q.data()) + int64_t(t) * kTile);
+    });
+  }
+  float p_buffer[kTile], q_buffer[kTile];
+  return use(p.tile(t, p_buffer), t < q.tiles() ? q.tile(t, q_buffer) : kNothing);
 }
 
 // Where a running sum passes the goal.
@@ -65,15 +87,15 @@ inline Crossing crossing_of_tile(const Excess& excess, double before, double goa
   return {kTile, before, before};
 }
 
-// excess_of(t) is the Excess of tile t, until it is asked for the next. The excess of any tokens,
-// summed without rounding, is within `doubt` of what the law has for them, but for a last rounding
-// of each. Returns -1 where floats do not tell.
-template <class ExcessOf>
-inline int surely_drawn(int tiles, const ExcessOf& excess_of, uint64_t fraction, double doubt,
+// with_excess(t, use) returns use(the Excess of tile t). The excess of any tokens, summed without
+// rounding, is within `doubt` of what the law has for them, but for a last rounding of each.
+// Returns -1 where floats do not tell.
+template <class WithExcess>
+inline int surely_drawn(int tiles, const WithExcess& with_excess, uint64_t fraction, double doubt,
                         double* tile_sum) {
   double total = 0.0;
   for (int t = 0; t < tiles; ++t) {
-    tile_sum[t] = sum_of_tile(excess_of(t));
+    tile_sum[t] = with_excess(t, [](const auto& excess) { return sum_of_tile(excess); });
     total += tile_sum[t];
   }
   const double goal = double(fraction) * 0x1p-64 * total;
@@ -83,7 +105,8 @@ inline int surely_drawn(int tiles, const ExcessOf& excess_of, uint64_t fraction,
   int t = 0;
   for (; t < tiles && before + tile_sum[t] <= goal; ++t) before += tile_sum[t];
   if (t == tiles) return -1;
-  const Crossing at = crossing_of_tile(excess_of(t), before, goal);
+  const Crossing at =
+      with_excess(t, [&](const auto& excess) { return crossing_of_tile(excess, before, goal); });
   const bool sure = at.token < kTile && at.before + off <= goal && goal + off < at.with;
   return sure ? t * kTile + at.token : -1;
 }

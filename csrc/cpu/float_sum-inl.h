@@ -13,7 +13,7 @@ constexpr double kOffBySum = 5 * 0x1p-24;
 
 // Of a tile's terms, of which at(i) gives 16 from the i-th on.
 template <class At>
-inline double sum_of_tile(const At& at) {
+[[gnu::always_inline]] inline double sum_of_tile(const At& at) {
   D sum{};
 #pragma GCC unroll 1  // as in lane_maxima
   for (int i = 0; i < kTile; i += 8 * kLanes) {

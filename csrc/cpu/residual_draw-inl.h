@@ -103,24 +103,25 @@ inline int surely_drawn_from_laws(const Law& p, const Law& q, uint64_t fraction,
   const double ratio = double(q.total) / double(p.total);
   const double of_masses = 0x1p-44 * p.row->vocab() * (1.0 + ratio);
   if (p.kind == Law::kSoftmax && p.summed && q.summed) {
-    const auto excess_of = [&](int t) {
+    const F factor = set1(float(ratio));
+    const auto with_excess = [&](int t, auto use) {
       const float* weight = t < q.row->tiles() ? weights_of_tile(q, t) : kNothing;
-      return ScaledExcess{weights_of_tile(p, t), weight, set1(float(ratio))};
+      return use(scaled_excess(weights_of_tile(p, t), weight, factor));
     };
     // The ratio and what it scales are rounded.
     const double doubt = of_masses + 0x1p-23 * 0x1p-43 * double(q.total);
-    return surely_drawn(tiles, excess_of, fraction, doubt, work.tile_excess);
+    return surely_drawn(tiles, with_excess, fraction, doubt, work.tile_excess);
   }
   if (p.kind == Law::kProbabilities && !p.infinite && !q.infinite) {
     if (p.exponent || q.exponent || p.total != q.total) {
       return surely_drawn_from_probabilities(*p.row, sum_of_probabilities(p), *q.row,
                                              sum_of_probabilities(q), 0.0, fraction, work);
     }
-    float p_buffer[kTile], q_buffer[kTile];
-    const auto excess_of = [&](int t) {
-      return LikeExcess{p.row->tile(t, p_buffer), tile_or_nothing(*q.row, t, q_buffer)};
+    const auto with_excess = [&](int t, auto use) {
+      return with_tiles(*p.row, *q.row, t,
+                        [&](const auto* x, const auto* z) { return use(like_excess(x, z)); });
     };
-    return surely_drawn(tiles, excess_of, fraction, of_masses, work.tile_excess);
+    return surely_drawn(tiles, with_excess, fraction, of_masses, work.tile_excess);
   }
   return -1;
 }

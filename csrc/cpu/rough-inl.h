@@ -66,24 +66,25 @@ inline int surely_drawn_from_probabilities(const Row& p, double p_sum, const Row
   // The ratio and what it scales are rounded, and a mass is off by 2^-43 of its row at most, which
   // both masses of a token are and both totals.
   const double doubt = (off + 0x1p-23 + 0x1p-41 * p.vocab()) * q_sum;
-  float p_buffer[kTile], q_buffer[kTile];
-  const auto excess_of = [&](int t) {
-    return ScaledExcess{p.tile(t, p_buffer), tile_or_nothing(q, t, q_buffer), set1(float(ratio))};
+  const F factor = set1(float(ratio));
+  const auto with_excess = [&](int t, auto use) {
+    return with_tiles(
+        p, q, t, [&](const auto* x, const auto* z) { return use(scaled_excess(x, z, factor)); });
   };
-  return surely_drawn(p.tiles(), excess_of, fraction, doubt, work.tile_excess);
+  return surely_drawn(p.tiles(), with_excess, fraction, doubt, work.tile_excess);
 }
 
 // Likewise from the probabilities of all tokens but one.
 inline int surely_drawn_without(int token, const Row& p, double p_sum, uint64_t fraction,
                                 Workspace& work) {
   if (!(p_sum > 0x1p-100 && p_sum < 0x1p100)) return -1;
-  float buffer[kTile], all_of_token[kTile] = {};
+  float all_of_token[kTile] = {};
   all_of_token[token % kTile] = kInfinity;
-  const auto excess_of = [&](int t) {
-    return ScaledExcess{p.tile(t, buffer), t == token / kTile ? all_of_token : kNothing,
-                        set1(1.0f)};
+  const auto with_excess = [&](int t, auto use) {
+    const float* z = t == token / kTile ? all_of_token : kNothing;
+    return p.with_tile(t, [&](const auto* x) { return use(scaled_excess(x, z, set1(1.0f))); });
   };
-  return surely_drawn(p.tiles(), excess_of, fraction, 0x1p-42 * p.vocab() * p_sum,
+  return surely_drawn(p.tiles(), with_excess, fraction, 0x1p-42 * p.vocab() * p_sum,
                       work.tile_excess);
 }
 

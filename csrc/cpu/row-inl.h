@@ -37,6 +37,8 @@ class Row {
   Row(const Row&) = delete;
   Row& operator=(const Row&) = delete;
 
+  const void* data() const { return data_; }
+  DType dtype() const { return dtype_; }
   int vocab() const { return vocab_; }
   int tiles() const { return tiles_; }
   RowSpace& space() const { return space_; }
@@ -53,6 +55,8 @@ class Row {
     return is_penalised(token) ? penalise(unpenalised(token), penalty_) : unpenalised(token);
   }
 
+  // Whether the caller's memory has the tile as it is.
+  bool is_in_place(int t) const { return space_.patched_tile[t] == kInPlace; }
   // visit(logits) of the tile's kTile logits, in the caller's dtype unless there is a copy.
   template <class Visit>
   auto with_tile(int t, Visit visit) const {
