@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import kernels
 import torch
@@ -98,66 +99,107 @@ def drafted(vocab, rejected_at):
     return target, draft, tokens
 
 
-def verify_cases(sdo, clock):
-    """The same, and the rows of which the kernel must at least read the largest."""
+class Rounds(NamedTuple):
+    """The rows of the verification ops, of one dtype."""
+
+    target: torch.Tensor  # logits of the short vocabulary, of which all draft tokens are accepted
+    tokens: torch.Tensor
+    p: torch.Tensor  # probabilities, of which two are
+    q: torch.Tensor
+    long: tuple  # target and draft logits and draft tokens, of which two are accepted
+    coupled: torch.Tensor  # target logits, and draft tokens that coupling accepts
+    agreed: torch.Tensor
+
+
+def rounds(sdo, dtype=torch.float32):
     target, draft, tokens = drafted(SHORT, DRAFTS)
     rejected, _, _ = drafted(SHORT, 2)
-    p, q = rejected.softmax(-1), draft.softmax(-1)
-    uniforms = torch.full((DRAFTS + 1,), 0.5, dtype=torch.float64)
     long, long_draft, long_tokens = drafted(VOCAB, 2)
-    batch = long[None], long_draft[None], long_tokens[None]
-    coupled, _, _ = drafted(VOCAB, DRAFTS)
+    coupled = drafted(VOCAB, DRAFTS)[0].to(dtype)
+    seed = Clock.COUPLED_SEED
+    return Rounds(
+        target.to(dtype),
+        tokens,
+        rejected.softmax(-1).to(dtype),
+        draft.softmax(-1).to(dtype),
+        (long.to(dtype), long_draft.to(dtype), long_tokens),
+        coupled,
+        accepted_by_coupling(sdo, coupled, history(VOCAB), seed=seed, **FULL),
+    )
+
+
+def verify_kernels(clock, of):
+    """op -> its kernel on these rounds."""
+    u = torch.full((DRAFTS + 1,), 0.5, dtype=torch.float64)
+    full = {**FULL, "previous": history(VOCAB)[0]}
+    return {
+        f"verify_greedy, V {SHORT}, all accepted": lambda: clock.accept(of.target, None, of.tokens),
+        f"accept, V {SHORT}, accept_len 2, unnormalised": lambda: clock.accept(
+            of.p, of.q, of.tokens, u
+        ),
+        f"accept, V {SHORT}, accept_len 2, normalized=True": lambda: clock.accept(
+            of.p, of.q, of.tokens, u, normalized=True
+        ),
+        f"verify from logits, V {VOCAB}, accept_len 2": lambda: clock.verify(
+            *of.long, temperature=0.8
+        ),
+        f"coupled verify, full chain, V {VOCAB}, all accepted": lambda: clock.verify(
+            of.coupled, None, of.agreed, coupled=True, **full
+        ),
+    }
+
+
+def verify_cases(sdo, clock):
+    """The same, and the rows of which the kernel must at least read the largest."""
+    of = rounds(sdo)
+    p, q, tokens, coupled = of.p, of.q, of.tokens, of.coupled
+    batch = [rows[None] for rows in of.long]
     ids, full = history(VOCAB), chain(**FULL)
-    agreed = accepted_by_coupling(sdo, coupled, ids, seed=Clock.COUPLED_SEED, **FULL)
-    return [
+    calls = [
         (
-            f"verify_greedy, V {SHORT}, all accepted",
             "torch.amax of the rows",
-            lambda: sdo.verify_greedy(target, tokens),
-            lambda: target.amax(-1),
-            lambda: clock.accept(target, None, tokens),
-            target,
+            lambda: sdo.verify_greedy(of.target, tokens),
+            lambda: of.target.amax(-1),
+            of.target,
         ),
         (
-            f"accept, V {SHORT}, accept_len 2, unnormalised",
             "eager",
             lambda: sdo.accept(p, q, tokens),
             lambda: eager_accept(p, q, tokens),
-            lambda: clock.accept(p, q, tokens, uniforms),
             torch.cat([p[:3], q[:3]]),
         ),
         (
-            f"accept, V {SHORT}, accept_len 2, normalized=True",
             "eager",
             lambda: sdo.accept(p, q, tokens, normalized=True),
             lambda: eager_accept(p, q, tokens),
-            lambda: clock.accept(p, q, tokens, uniforms, normalized=True),
             torch.stack([p[2], q[2]]),
         ),
         (
-            f"verify from logits, V {VOCAB}, accept_len 2",
             "eager",
             lambda: sdo.verify(*batch, 0.8, seed=3),
             lambda: sdo.reference.eager_verify(*batch, 0.8),
-            lambda: clock.verify(long, long_draft, long_tokens, temperature=0.8),
-            torch.cat([long[:3], long_draft[:3]]),
+            torch.cat([rows[:3] for rows in of.long[:2]]),
         ),
         (
-            f"coupled verify, full chain, V {VOCAB}, all accepted",
             "transformers chain over 5 rows",
             lambda: sdo.verify(
                 coupled[None],
                 None,
-                agreed[None],
+                of.agreed[None],
                 seed=Clock.COUPLED_SEED,
                 **FULL,
                 prev_tokens=ids,
                 method="coupled",
             ),
             lambda: eager_draw(full, ids.expand(DRAFTS + 1, -1), coupled),
-            lambda: clock.verify(coupled, None, agreed, coupled=True, previous=ids[0], **FULL),
             coupled,
         ),
+    ]
+    return [
+        (op, against, ours, theirs, kernel, rows)
+        for (op, kernel), (against, ours, theirs, rows) in zip(
+            verify_kernels(clock, of).items(), calls
+        )
     ]
 
 
@@ -201,6 +243,18 @@ def print_hard_rows(clock):
         times = [kernel(x) for x in rows.values()]
         cells = [f"{time:.1f} ({time / times[0]:.2f})" for time in times]
         print(f"| {what} | " + " | ".join(cells) + " |", flush=True)
+
+
+def print_dtypes(sdo, clock):
+    dtypes = [torch.float32, torch.bfloat16, torch.float16]
+    kernels_of = [verify_kernels(clock, rounds(sdo, dtype)) for dtype in dtypes]
+    names = [str(dtype).removeprefix("torch.") for dtype in dtypes]
+    print("\n| kernel alone, us (times its float32 rows) | " + " | ".join(names) + " |")
+    print("|---|" + "---|" * len(dtypes))
+    for op in kernels_of[0]:
+        times = [kernels[op]() for kernels in kernels_of]
+        cells = [f"{time:.1f} ({time / times[0]:.2f})" for time in times]
+        print(f"| {op} | " + " | ".join(cells) + " |", flush=True)
 
 
 def print_threads(sdo, runs):
@@ -249,6 +303,7 @@ def main():
     for *case, rows in verify_cases(sdo, clock):
         print_case(case, "randn * 3", clock.largest(rows), arguments.runs)
     print_hard_rows(clock)
+    print_dtypes(sdo, clock)
     even, odd = (clock.largest(normal_rows(3, v)) / v for v in (50256, 50257))
     drawn = [
         sum(clock.sample(row[None], **PLAIN) for row in normal_rows(3, v)) / v

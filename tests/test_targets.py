@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 TESTS = Path(__file__).resolve().parent
 ANSWER = """
@@ -59,8 +60,38 @@ def test_a_target_that_this_machine_lacks_cannot_be_forced(sdo):
     assert sdo._cpu_target() == before
 
 
-def test_every_cpu_target_gives_the_frozen_tokens(refusal):
-    have = re.search(r"have: ([\w, ]+)\)", refusal.stderr)[1].split(", ")
+@pytest.fixture(scope="module")
+def have(refusal):
+    return re.search(r"have: ([\w, ]+)\)", refusal.stderr)[1].split(", ")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("penalty", [20.0, 0.5])
+def test_every_cpu_target_mends_the_maxima_of_penalised_tokens(sdo, have, dtype, penalty):
+    """Lane by lane: each tile holds a large logit that is penalised and a larger one that is not,
+    and one place more is kept than there are tiles."""
+    rows, tile, tiles = 64, 512, 40
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(rows, tiles, tile, generator=generator) / 10
+    places = torch.rand(rows, tiles, tile, generator=generator).topk(2).indices
+    x.scatter_(2, places, torch.tensor([10.0, 11.0]).expand(rows, tiles, 2))
+    x = x.reshape(rows, -1).to(dtype)
+    penalised = places[..., 0] + tile * torch.arange(tiles)
+    before, kept = sdo._cpu_target(), {}
+    try:
+        for target in have:
+            sdo._cpu_target(target)
+            kept[target] = sdo.filter_logits(
+                x, top_k=tiles + 1, prev_tokens=penalised, repetition_penalty=penalty
+            )
+    finally:
+        sdo._cpu_target(before)
+    assert kept["scalar"].isfinite().sum(1).min() >= tiles + 1
+    for target in have:
+        assert torch.equal(kept[target], kept["scalar"]), target
+
+
+def test_every_cpu_target_gives_the_frozen_tokens(have):
     for target in have:
         result = run_with_target(target)
         assert result.returncode == 0, f"{target}: {result.stderr[-500:]}"

@@ -49,12 +49,20 @@ HOST_DEVICE void store(float* to, F a) {
 HOST_DEVICE void store(int32_t* to, I a) { store_bits(to, a.low, a.high); }
 HOST_DEVICE void store(uint64_t* to, Q a) { store_bits(to, a.low, a.high); }
 
-// Of the quarters 0, 2, 1, 3, since a register's halves are unpacked by themselves.
-HOST_DEVICE F load(const BFloat16* from) {
-  const __m256i bits = _mm256_permute4x64_epi64(load_bits(from), 0xd8);
+// A register's halves are unpacked by themselves.
+HOST_DEVICE F unpack_with_zeros(__m256i bits) {
   const __m256i zero = _mm256_setzero_si256();
   return {_mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, bits)),
           _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, bits))};
+}
+// Of the quarters 0, 2, 1, 3.
+HOST_DEVICE F load(const BFloat16* from) {
+  return unpack_with_zeros(_mm256_permute4x64_epi64(load_bits(from), 0xd8));
+}
+// The quarters 0, 2, 1, 3.
+HOST_DEVICE F load_in_any_order(const BFloat16* from) { return unpack_with_zeros(load_bits(from)); }
+HOST_DEVICE F in_order(const BFloat16*, F a) {
+  return {_mm256_permute2f128_ps(a.low, a.high, 0x20), _mm256_permute2f128_ps(a.low, a.high, 0x31)};
 }
 HOST_DEVICE __m256 widen_8(const Half* from) { return _mm256_cvtph_ps(load_half_bits(from)); }
 HOST_DEVICE F load(const Half* from) { return {widen_8(from), widen_8(from + 8)}; }
