@@ -127,6 +127,19 @@ def test_20_offsets_compile_to_at_most_2_graphs(sdo):
     assert counter.frame_count <= 2
 
 
+def test_a_compiled_call_refuses_a_number_without_meaning(sdo):
+    """Without a guard for it: the op itself refuses."""
+    x = cases.rows("normal", B, V)
+    function, counter = compiled(lambda x, n: sdo.sample(x, seed=1, offset=n))
+    for offset in range(2, 9):
+        function(x, offset)
+    graphs = counter.frame_count
+    for offset in (-3, 1 << 60):
+        with pytest.raises(RuntimeError, match=f"offset is {offset}, wanted"):
+            function(x, offset)
+    assert counter.frame_count == graphs
+
+
 def test_20_seeds_and_top_ks_compile_to_at_most_2_graphs(sdo):
     logits = cases.rows("normal", B, V)
     function, counter = compiled(lambda x, n: sdo.sample(x, seed=n, offset=3 * n, top_k=n + 2))

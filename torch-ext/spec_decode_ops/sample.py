@@ -122,7 +122,8 @@ def sample(
 
     Raises:
         ValueError, TypeError: a Python parameter has no meaning.
-        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device; in a compiled graph
+            also a number without meaning.
     """
     filters = top_k, top_p, min_p, repetition_penalty
     if (

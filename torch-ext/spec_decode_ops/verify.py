@@ -154,7 +154,8 @@ def verify(
 
     Raises:
         ValueError, TypeError: a Python parameter has no meaning.
-        RuntimeError: a tensor has the wrong dtype, shape, stride or device.
+        RuntimeError: a tensor has the wrong dtype, shape, stride or device; in a compiled graph
+            also a number without meaning.
     """
     rule = _rule("verify", method, _METHODS)
     filters = top_k, top_p, min_p, repetition_penalty
