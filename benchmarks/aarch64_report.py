@@ -53,8 +53,8 @@ ROUGH = Wanted(
     loads=16,
 )
 # Both are the same lines, of all dtypes; what is measured is the dearest of those for float32.
-SUM = "float_sum-inl.h", "sum_of_tile", "i < kTile", 128
-ROW_SUM = Wanted("sum of probabilities", *SUM, loads=128, inlined_in="share_of_probability")
+SUM = "float_sum-inl.h", "sum_of_tile", "i += 4 * kLanes", 64
+ROW_SUM = Wanted("sum of probabilities", *SUM, loads=64, inlined_in="share_of_probability")
 EXCESS = Wanted("residual in floats", *SUM, inlined_in="ExcessIff")
 RESIDUAL = Wanted("residual of weights", "residual-inl.h", "kept_of_tile", "any_ge(doubt", 16)
 LIKE_RESIDUAL = Wanted(
