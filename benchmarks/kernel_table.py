@@ -4,6 +4,7 @@ benchmarks/kernel_table.py`, on the CPU, one thread.
 
 The first table is for rows of randn * 3 and, where an op takes one row, for rows of SmolLM2. Ours
 and theirs run in turn. The second has each op's kernel on hard rows, by its time on normal ones.
+The third has those of verification on 16-bit rows.
 """
 
 import argparse
