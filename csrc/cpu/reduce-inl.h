@@ -109,8 +109,10 @@ inline void for_each_from(const Row& row, float floor, Visit visit) {
     if (!tile_reaches(row.space(), t, floor)) continue;
     row.with_unpenalised_tile(t, [&](const auto* x) {
       for (int i = 0; i < kTile; i += 4 * kLanes) {
-        if (!any_ge(lane_maxima<4 * kLanes>(x + i), threshold) && !may_rise) continue;
+        const bool reached = any_ge(lane_maxima<4 * kLanes>(x + i), threshold);
+        if (!reached && !may_rise) continue;
         const uint64_t penalised = row.penalised_among(t * kTile + i);
+        if (!reached && !penalised) continue;
         uint64_t hits = may_rise ? penalised : 0;
         for (int j = 0; j < 4 * kLanes; j += kLanes) {
           hits |= uint64_t(mask_ge(load(x + i + j), threshold)) << j;
