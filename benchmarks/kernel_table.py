@@ -151,7 +151,7 @@ def verify_kernels(clock, of):
 
 
 def verify_cases(sdo, clock):
-    """The same, and the rows of which the kernel must at least read the largest."""
+    """As one_row_cases, and the rows of which the kernel must at least read the largest."""
     of = rounds(sdo)
     p, q, tokens, coupled = of.p, of.q, of.tokens, of.coupled
     batch = [rows[None] for rows in of.long]
@@ -228,6 +228,11 @@ def print_case(case, rows, floor, runs):
     )
 
 
+def print_by_the_first(what, times):
+    cells = [f"{time:.1f} ({time / times[0]:.2f})" for time in times]
+    print(f"| {what} | " + " | ".join(cells) + " |", flush=True)
+
+
 def print_hard_rows(clock):
     ids = history(VOCAB)[0]
     kernels_of_row = {
@@ -241,9 +246,7 @@ def print_hard_rows(clock):
     print("\n| kernel alone, us (times its normal row) | " + " | ".join(rows) + " |")
     print("|---|" + "---|" * len(rows))
     for what, kernel in kernels_of_row.items():
-        times = [kernel(x) for x in rows.values()]
-        cells = [f"{time:.1f} ({time / times[0]:.2f})" for time in times]
-        print(f"| {what} | " + " | ".join(cells) + " |", flush=True)
+        print_by_the_first(what, [kernel(x) for x in rows.values()])
 
 
 def print_dtypes(sdo, clock):
@@ -253,9 +256,7 @@ def print_dtypes(sdo, clock):
     print("\n| kernel alone, us (times its float32 rows) | " + " | ".join(names) + " |")
     print("|---|" + "---|" * len(dtypes))
     for op in kernels_of[0]:
-        times = [kernels[op]() for kernels in kernels_of]
-        cells = [f"{time:.1f} ({time / times[0]:.2f})" for time in times]
-        print(f"| {op} | " + " | ".join(cells) + " |", flush=True)
+        print_by_the_first(op, [of_dtype[op]() for of_dtype in kernels_of])
 
 
 def print_threads(sdo, runs):

@@ -240,12 +240,11 @@ FilterSet TensorArgs::filter(const FilterArgs& args, int64_t rows) const {
   require_meaning("repetition_penalty", penalty, is_positive(penalty),
                   "a positive finite number of float32");
   FilterSet set{};
-  set.temperature = per_row(float(args.temperature), args.temperature_tensor, "temperature", rows);
+  set.temperature = per_row(float(temperature), args.temperature_tensor, "temperature", rows);
   set.top_k = per_row(args.top_k, args.top_k_tensor, "top_k", rows);
   set.top_p = per_row_real(args.top_p, args.top_p_tensor, "top_p", rows);
   set.min_p = per_row_real(args.min_p, args.min_p_tensor, "min_p", rows);
-  set.penalty =
-      per_row(float(args.repetition_penalty), args.penalty_tensor, "repetition_penalty", rows);
+  set.penalty = per_row(float(penalty), args.penalty_tensor, "repetition_penalty", rows);
   if (args.prev_tokens) set.previous = history(*args.prev_tokens, "prev_tokens", rows);
   return set;
 }

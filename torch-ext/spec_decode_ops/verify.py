@@ -14,6 +14,7 @@ from ._verdicts import Verdict
 from .logprobs import Logprobs
 
 _METHODS = ("token", "block", "coupled")  # as schemas count their `rule`
+_TOKEN_RULE = _METHODS.index("token")
 _verify_numbers = ops.verify.numbers
 _greedy_numbers, _greedy_tensors = ops.verify_greedy.default, ops.verify_greedy.tensors
 _accept_numbers, _accept_tensors = ops.accept.default, ops.accept.tensors
@@ -286,7 +287,7 @@ def accept(
         and not is_compiling()
     ):
         op = _accept_tensors if _is_for_tensors(target_probs) else _accept_numbers
-        return op(target_probs, draft_probs, draft_tokens, None, normalized, 0)
+        return op(target_probs, draft_probs, draft_tokens, None, normalized, _TOKEN_RULE)
     rule = _rule("accept", method, _METHODS[:2])
     _arguments.tensor("accept", "target_probs", target_probs)
     _arguments.tensor("accept", "draft_tokens", draft_tokens)
